@@ -10,7 +10,7 @@ longer, where each alarm is right. Samples are real; the slowdown is arithmetic.
 - Mann-Whitney: the calls of all processes against those of the last session, p < 0.05, as tools do that take calls for
   replicates.
 - 25 %: the median of one process against that of the last session, as tools do that never want to be wrong.
-- ours: the medians of the processes against all sessions before, by `judge_latency`. A file whose name begins with
+- ours: the medians of the processes against all sessions before, by `Latency`. A file whose name begins with
   `cpu-` is judged as a CPU is: only changes above 30 % count.
 """
 
@@ -27,7 +27,7 @@ import msgspec
 
 from pytest_sdperf.baselines.stored import Session, StoredCase, read
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.plugin.selftest.rates import Rate
@@ -87,7 +87,7 @@ def ours(this: Comparison) -> bool:
     """Judge as this suite does, by as many processes as were recorded."""
     measurement = Measurement(this.before.case, this.now.samples, subject=this.now.subject)
     policy = Policy(on_cpu=this.on_cpu, processes=len(this.now.samples))
-    return judge_latency(measurement, this.before, policy=policy).outcome is Outcome.REGRESSED
+    return LATENCY.judge(measurement, this.before, policy=policy).outcome is Outcome.REGRESSED
 
 
 RULES: dict[str, Callable[[Comparison], bool]] = {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any
 
 import diffusers
 import torch
 from diffusers.models.attention_processor import Attention, AttnProcessor
+
+SEEDS = itertools.count()
 
 
 def make(kind: Any = diffusers.StableDiffusionPipeline, **options: Any) -> Any:
@@ -156,6 +159,13 @@ def half_xl_that_lost_its_upcast() -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- what is refused
+
+
+def drawn_anew() -> Any:
+    """As tensors that nobody filled: other numbers each time that it is made."""
+    pipeline = make()
+    torch.nn.init.normal_(pipeline.unet.conv_out.weight, generator=torch.Generator().manual_seed(next(SEEDS)))
+    return pipeline
 
 
 def raises() -> Any:

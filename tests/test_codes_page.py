@@ -41,7 +41,7 @@ def trees() -> list[ast.Module]:
     found = [
         ast.parse(text)
         for text in texts
-        if any(word in text for word in ("Verdict(", "judging.fitness", "(OurMetric)"))
+        if any(word in text for word in ("Verdict(", "judging.fitness", "(NumberMetric)"))
     ]
     return [tree for tree in found if any(_gives(node) for node in ast.walk(tree))]
 
@@ -50,7 +50,7 @@ def _gives(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.module == "pytest_sdperf.checks.judging.fitness" and "invalid" in {name.name for name in node.names}
     if isinstance(node, ast.ClassDef):
-        return "OurMetric" in {ast.unparse(base) for base in node.bases}
+        return "NumberMetric" in {ast.unparse(base) for base in node.bases}
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "Verdict"
 
 

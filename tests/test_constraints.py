@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -41,6 +42,16 @@ def test_every_package_that_is_installed_is_pinned() -> None:
     pinned = pins(FOLDER / os.environ.get("SDPERF_TEST_CONSTRAINTS", "cpu.txt"))
     found = moved(pinned)
     assert {name: found[name] for name in sorted(found) if name not in {OURS, *OF_VIRTUALENV}} == {}
+
+
+def test_no_test_draws_other_examples_than_the_day_before(pytestconfig) -> None:
+    if pytestconfig.getoption("--hypothesis-profile"):
+        pytest.skip("somebody asked for other examples")
+    assert settings.default is not None
+    assert settings.default.derandomize
+    assert settings.default.database is None
+    own = [path.name for path in (ROOT / "tests").rglob("*.py") if "derandomize=False" in path.read_text("utf-8")]
+    assert own == [Path(__file__).name]
 
 
 @pytest.mark.parametrize(("file", "extra"), [("cpu", "cpu"), ("cuda", "cuda"), ("oldest", "cpu")])

@@ -303,6 +303,29 @@ def test_a_person_can_say_which_installation_is_used(installed: Installed, tmp_p
     assert Path(result.stdout.strip()).is_relative_to(installed.bin.parent), result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("suite", ["", ".test_fusions"])
+def test_without_extras_a_run_ends_in_one_sentence_before_its_first_test(
+    bare: Installed, tmp_path: Path, suite: str
+) -> None:
+    result = bare.run("python", "-m", "pytest", "--pyargs", f"pytest_sdperf.suites{suite}", cwd=tmp_path)
+    assert result.returncode == 4, result.stdout + result.stderr
+    (told,) = filter(None, result.stderr.splitlines())
+    assert told.startswith("ERROR: torch is not installed, and ")
+    assert told.endswith(" In a clone of pytest_sdperf type pip install '.[cpu]'.")
+    assert not re.search(r"Traceback|\d+ (passed|failed|skipped)", result.stdout)
+
+
+@pytest.mark.parametrize("suite", ["test_agreement", "test_pipelines", "test_replay"])
+def test_without_extras_a_suite_of_engines_is_no_success_and_says_what_to_install(
+    bare: Installed, tmp_path: Path, suite: str
+) -> None:
+    result = bare.run("python", "-m", "pytest", "--pyargs", f"pytest_sdperf.suites.{suite}", cwd=tmp_path)
+    assert result.returncode == 10, result.stdout + result.stderr
+    for package in ("torch", "onnxruntime"):
+        assert f"tests skipped: package '{package}' is not installed; type: pip install " in result.stdout
+    assert not re.search(r"Traceback|\d+ (passed|failed)", result.stdout + result.stderr)
+
+
 # ------------------------------------------------------------------------------------------ docs/ci.md, job by job
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shlex
 import sys
 
@@ -10,6 +11,7 @@ from external_folders import make_unet, write
 
 from pytest_sdperf import cli
 from pytest_sdperf.plugin.fixtures.measurements import BESIDE_OTHERS
+from pytest_sdperf.report.results import read_results
 
 XDIST = ["xdist.plugin"]
 GPU = """
@@ -461,6 +463,42 @@ def test_the_last_line_of_a_run_accepts_what_it_measured_here_and_nowhere_else(p
     assert cli.main(command[1:]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "written to my cards/toy-cpu.json"
     assert not list(elsewhere.iterdir())
+
+
+def test_a_home_is_left_out_of_what_is_stored_and_of_no_word_that_somebody_follows(
+    pytester, sdperf, capsys, monkeypatch
+):
+    home = str(pytester.path)
+    monkeypatch.setenv("HOME", home)
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    flags = (f"--sdperf-baselines={home}/cards", f"--sdperf-state-dir={home}/state", f"--sdperf-json={home}/out.json")
+    pytester.mkdir("cards")
+    result = sdperf(*UNETS[:2], "--sdperf-optimization=fp16", *flags)
+    assert "~" not in result.stdout.str()
+    command = shlex.split(result.outlines[-2])
+    assert command == ["sdperf", "baselines", "accept", f"--baselines={home}/cards", f"--state-dir={home}/state"]
+    assert cli.main(command[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"written to {home}/cards/toy-cpu.json"
+    assert home not in (pytester.path / "cards/toy-cpu.json").read_text()
+    stored = (pytester.path / "out.json").read_text()
+    assert home not in stored
+    assert "--sdperf-baselines=~/cards" in stored
+
+
+def test_names_that_are_no_utf_8_leave_files_that_can_be_read(pytester, sdperf, capsys):
+    odd = os.fsdecode(b"gr\xf6\xdfer")
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    flags = (f"--sdperf-baselines={odd}", f"--sdperf-state-dir={odd}.state", f"--sdperf-json={odd}.json")
+    pytester.mkdir(odd)
+    assert sdperf(*UNETS[:2], "--sdperf-optimization=fp16", *flags).ret == 0
+    assert read_results(pytester.path / f"{odd}.json").run.command.count("gr\ufffd\ufffder") == 3
+    accept = ["baselines", "accept", f"--baselines={odd}", f"--state-dir={odd}.state"]
+    assert cli.main([*accept, "--re-anchor", f"--reason={odd}"]) == 0
+    capsys.readouterr()
+    assert cli.main(["gate", f"{odd}.json", f"--baselines={odd}", "--gpu=cpu"]) == 0
+    assert "verdicts of 1 case: 1 HELD" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("cache", [True, False])

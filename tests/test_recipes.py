@@ -15,7 +15,7 @@ import pytest
 from sample_values import measurement
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics, with_metrics
+from pytest_sdperf.checks.pipelines.judging.metrics import metrics_of, with_metrics
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.machine.device_choice import choose_device
@@ -101,6 +101,6 @@ def test_the_metric_is_taken_from_a_sample_and_judged():
     measured = dataclasses.replace(
         measurement(), samples=(sample,), metrics={"slowest-call": catalog.metrics.get("slowest-call").info}
     )
-    (verdict,) = judge_metrics(measured, None, policy=Policy())
+    verdict = metrics_of(measured)[-1].judge(measured, None, policy=Policy())
     page = (DOCS / "own-check.md").read_text(encoding="utf-8")
     assert verdict.sentence.removesuffix(".") in page

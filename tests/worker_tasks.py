@@ -85,6 +85,13 @@ def hang(arguments, context):
     time.sleep(600)
 
 
+def nap(arguments, context):
+    context.say(f"child {os.getpid()}")
+    time.sleep(1)
+    context.say("awake")
+    return {}
+
+
 def answer_with_child(arguments, context):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     context.say(str(child.pid))

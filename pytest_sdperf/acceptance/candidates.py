@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class State:
     @property
     def candidates(self) -> Path:
         """Folder of the project's candidates, in files like those of its baselines; it does not say where that is."""
-        return self.folder / "candidates" / hashlib.sha256(str(self.project.resolve()).encode()).hexdigest()[:16]
+        return self.folder / "candidates" / hashlib.sha256(os.fsencode(self.project.resolve())).hexdigest()[:16]
 
     @property
     def locks(self) -> Path:

@@ -12,6 +12,7 @@ from pytest_sdperf.baselines.stored import DRIVER, Machine, Session, StoredCase
 from pytest_sdperf.checks.pipelines.judging.latency import BASELINE_SHARED
 from pytest_sdperf.checks.pipelines.judging.memory import DRAWN
 from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.files.strict_json import whole
 from pytest_sdperf.core.machine.health import clocks_locked
 from pytest_sdperf.core.values import Case, Failure, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
@@ -80,7 +81,7 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         artifacts=dict(measurement.artifacts),
         changed=tuple(sorted(changed)),
-        reason=reason if other_driver or meant or doubted else "",
+        reason=whole(reason) if other_driver or meant or doubted else "",
         calibration=measurement.calibration,
         metrics=dict(measurement.metrics),
         clocks_locked=clocks_locked(measurement.readings),

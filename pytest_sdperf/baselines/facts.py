@@ -5,7 +5,7 @@ What another version told under other names is kept, and nobody looks at it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_sdperf.core.files import strict_json
@@ -26,10 +26,20 @@ def check_facts(samples: Iterable[Sample], place: str) -> None:
     """
     for number, sample in enumerate(samples):
         try:
-            _check_numbers(strict_json.convert(dict(sample.facts), Facts), "$")
+            facts = strict_json.convert(dict(sample.facts), Facts)
+            _check_numbers(facts, "$")
+            _check_energy(facts.get("energy", {}))
         except ValueError as error:
             what, _, where = str(error).partition(" - at `$")
             raise ValueError(f"{what} - at `{place}[{number}].facts{where or '`'}") from None
+
+
+def _check_energy(energy: Mapping[str, Any]) -> None:
+    """Refuse power without the energy of a call, and the other way round: one follows from the other."""
+    both = ("joules_per_call", "watts")
+    missing = [name for name in both if name not in energy]
+    if len(missing) == 1:
+        raise ValueError(f"Object missing required field `{missing[0]}` - at `$.energy`")
 
 
 def _check_numbers(value: Any, place: str) -> None:

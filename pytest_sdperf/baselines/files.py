@@ -98,7 +98,7 @@ def locked(path: Path, *, lock_dir: Path) -> Iterator[None]:
     """
     import filelock
 
-    lock = lock_dir / f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}.lock"
+    lock = lock_dir / f"{path.stem}-{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:12]}.lock"
     try:
         lock_dir.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):

@@ -7,7 +7,6 @@ the keys of their machine nobody knows whether it is the same; so they never bec
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 from pytest_sdperf.baselines.published import SCHEMA, Cell, Document, Published, PublishedRow, Table
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
 # What onnxruntime's benchmark.py calls the models of this suite.
@@ -89,9 +89,9 @@ def read_foreign(path: Path, about: About) -> Published:
         UnknownNameError: The GPU is not known.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        text = strict_json.text_of(path)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise OptionError(f"cannot read {path}: {why}. {_ALLOWED}") from error
     if path.suffix == ".csv":
         tables, protocol = _ort_tables(path, text, about), ORT_PROTOCOL
@@ -126,7 +126,11 @@ def _ort_tables(path: Path, text: str, about: About) -> tuple[Table, ...]:
 def _ort_lines(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield each line as a mapping. The tool writes its header before every line, and columns differ by version."""
     header: list[str] = []
-    for number, values in enumerate(csv.reader(text.splitlines()), 1):
+    try:
+        lines = list(csv.reader(text.splitlines()))
+    except csv.Error as error:
+        raise OptionError(f"{path} is no CSV file: {error}. {_ALLOWED}") from error
+    for number, values in enumerate(lines, 1):
         if values and values[0] == ORT_FIRST_COLUMN:
             header = values
             lacking = [name for name in ORT_NEEDED if name not in header]
@@ -134,6 +138,11 @@ def _ort_lines(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, str]]]
                 raise OptionError(f"{path}, line {number}: no column {lacking[0]!r}. {_ALLOWED}")
         elif values and not header:
             raise OptionError(f"{path}, line {number}: no header that begins with {ORT_FIRST_COLUMN!r}. {_ALLOWED}")
+        elif values and len(values) < len(header):
+            raise OptionError(
+                f"{path}, line {number}: it ends after {len(values)} of {len(header)} columns. Correct the line, or "
+                f"take it out."
+            )
         elif values:
             yield number, dict(zip(header, values, strict=False))
 
@@ -170,7 +179,7 @@ def _row(words: tuple[str, ...], cells: Mapping[int, Cell]) -> PublishedRow:
 
 def _benchmark_tables(path: Path, text: str, about: About) -> tuple[Table, ...]:
     try:
-        found = [_benchmark_row(one) for one in json.loads(text)["benchmarks"] if _is_whole(one["name"])]
+        found = [_benchmark_row(one) for one in strict_json.parse(text)["benchmarks"] if _is_whole(one["name"])]
     except (ValueError, TypeError, KeyError) as error:
         raise OptionError(f"{path} is no file of pytest-benchmark: {error!r}. {_ALLOWED}") from error
     if not about.model:

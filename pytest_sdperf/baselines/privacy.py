@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.files.strict_json import whole
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
 UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
@@ -94,8 +95,9 @@ def restored(text: str, who: Identity) -> str:
 
 
 def redact(value: Any, who: Identity) -> Any:
-    """Return JSON data with every private text replaced: `~`, `<user>`, `<host>`, `<uuid>`."""
+    """Return JSON data with every private text replaced: `~`, `<user>`, `<host>`, `<uuid>`; every text is whole."""
     if isinstance(value, str):
+        value = whole(value)
         for _, pattern, stand_in in who.patterns():
             value = pattern.sub(stand_in, value)
         return value

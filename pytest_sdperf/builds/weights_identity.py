@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from pytest_sdperf.builds.hub import hub_revision
@@ -39,7 +40,7 @@ def weights_identity(weights: str) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file()):
         size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{size}\0".encode())
+        digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{size}\0"))
         with path.open("rb") as file:
             digest.update(file.read(_EDGE_BYTES))
             file.seek(max(size - _EDGE_BYTES, 0))

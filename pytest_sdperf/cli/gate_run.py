@@ -19,11 +19,12 @@ from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.settings import FAIL_ON
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.markdown import markdown_text
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+from pytest_sdperf.report.unused import SILENT, Unused, unused_cases, unused_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +58,20 @@ class Gated:
             found.append(
                 f"the run ended before its last test (exit status {summary.status} of pytest): results are missing"
             )
+        if lost := self._lost:
+            found.append(
+                f"results of {plural(len(lost), 'case')} are missing that the run collected and the baseline has: "
+                f"what a run writes holds every test"
+            )
         if self.saved.run.altered:
             found.append("the run was altered on purpose: its results say nothing about what is tested")
         return tuple(found)
+
+    @property
+    def _lost(self) -> list[str]:
+        """Keys of stored cases that the run collected and did not skip, of which nothing at all is there."""
+        there = {report.case.key for report in self.reports}
+        return [key for key, why in self.unused.found.items() if why == SILENT and key not in there]
 
     @property
     def _nothing_judged(self) -> str:

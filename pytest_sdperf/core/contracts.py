@@ -22,6 +22,7 @@ from pytest_sdperf.core.model import Model as Model  # noqa: PLC0414
 from pytest_sdperf.core.optimization import Optimization as Optimization  # noqa: PLC0414
 from pytest_sdperf.core.values import Build, Workload
 from pytest_sdperf.core.values import ComponentFacts as ComponentFacts  # noqa: PLC0414
+from pytest_sdperf.core.values.recipe import ModuleRecipe, SessionRecipe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,14 +157,9 @@ class Runner(ABC):
         """
         yield {}
 
-    def recipe(self) -> dict[str, Any]:
-        """Return how to do without this project what this runner does, as plain JSON data; empty where nobody can.
-
-        Of a session of ONNX Runtime `providers` (name and options of each), `graph_optimization_level` and `config`. Of
-        a module of torch `device`, `tf32`, `channels_last`, `attention` (`xformers`, a member of `SDPBackend`, or
-        empty) and `compile` (arguments of `torch.compile`, or None).
-        """
-        return {}
+    def recipe(self) -> SessionRecipe | ModuleRecipe | None:
+        """Return how to do without this project what this runner does; None where nobody can."""
+        return None
 
     def facts(self) -> ComponentFacts:
         """Return what really ran (providers, threads, nodes per provider, ...); what no fact is named for is `own`."""

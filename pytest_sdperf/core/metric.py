@@ -1,4 +1,10 @@
-"""The contract of a metric: one number of each measuring process, stored and judged beside latency and memory."""
+"""The contract of a metric: one number of each measuring process, stored and judged beside latency and memory.
+
+Energy and host waits are such numbers, too. Our other metrics stand in the same list, and judge a measurement by code
+of their own, since no number and rule can say it: memory, by the process that took least, because a search for
+algorithms only ever adds; and latency, which is what measuring itself goes by. How many processes there are depends on
+it, a floor says which times cannot be, and a slower card or other programs may explain what no build is to blame for.
+"""
 
 from __future__ import annotations
 

@@ -9,10 +9,18 @@ from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
 
-NAMES = (
-    *("latency", "memory", "counts", "kernels"),
-    *("build-time", "warm-start", "artifact-size", "compiled-size"),
-)
+# Name of a tolerance -> the limits of a policy that it sets; it is one number for all kinds of memory.
+OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
+    "latency": ("min_effect",),
+    "memory": ("memory_effect", "host_memory_effect", "allocator_effect"),
+    "counts": ("node_effect",),
+    "kernels": ("launch_effect",),
+    "build-time": ("build_effect",),
+    "warm-start": ("start_effect",),
+    "artifact-size": ("size_effect",),
+    "compiled-size": ("compiled_effect",),
+}
+NAMES = tuple(OF_TOLERANCE)
 
 MOST = 10.0  # what a tolerance stays below, as a relative change
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays, ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.engines import _cuda_libraries, _ort_log
 from pytest_sdperf.engines._ort_buffers import NUMPY_NAMES, SizeBuffers
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
@@ -161,7 +162,7 @@ class OrtRunner(Runner):
         inner = self._binding.get_outputs()[len(found) :] if self._inner else []
         return {**found, **{name: value.numpy() for name, value in zip(self._inner, inner, strict=True)}}
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> SessionRecipe:
         """Return how a session like this one is made: read from the session itself."""
         options, given = self._session.get_session_options(), self._session.get_provider_options()
         level = str(options.graph_optimization_level).rpartition(".")[2]
@@ -169,11 +170,8 @@ class OrtRunner(Runner):
         for key in SESSION_CONFIG:
             with contextlib.suppress(RuntimeError):  # one that nobody has set
                 config[key] = options.get_session_config_entry(key)
-        return {
-            "providers": [[name, _own_options(given[name])] for name in self._session.get_providers()],
-            "graph_optimization_level": level,
-            "config": config,
-        }
+        providers = tuple((name, _own_options(given[name])) for name in self._session.get_providers())
+        return SessionRecipe(providers, level, config)
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors; where the buffers are tensors too, without leaving the device.

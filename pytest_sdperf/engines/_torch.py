@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.values import ComponentFacts, Workload
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.engines._environment import variable
 
 if TYPE_CHECKING:
@@ -223,16 +224,14 @@ class TorchRunner(Runner):
                 stack.callback(part.register_forward_hook(keep, with_kwargs=True).remove)
             yield kept
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> ModuleRecipe:
         """Return how the module is called, as its options say."""
         options = self._request.options
-        return {
-            "device": self._device.partition(":")[0],
-            "tf32": options.get("tf32") == "on",
-            "channels_last": options.get("channels_last") == "on",
-            "attention": "",
-            "compile": None,
-        }
+        return ModuleRecipe(
+            device=self._device.partition(":")[0],
+            tf32=options.get("tf32") == "on",
+            channels_last=options.get("channels_last") == "on",
+        )
 
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
         """Return what torch's caching allocator handed out at most; on a CPU torch does not count."""

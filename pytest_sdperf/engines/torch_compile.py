@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.metadata
 import logging
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.engines import _torch
 
 if TYPE_CHECKING:
@@ -187,9 +189,9 @@ class CompiledRunner(_torch.TorchRunner):
         """Collect nothing: what is compiled as one has no modules inside that could be asked."""
         yield {}
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> ModuleRecipe:
         """Return how it is compiled, too."""
-        return {**super().recipe(), "compile": _arguments(self._request.options)}
+        return dataclasses.replace(super().recipe(), compile=_arguments(self._request.options))
 
     def facts(self) -> ComponentFacts:
         """Return what the compiler did, whether it found it in its cache, and whether CUDA graphs are replayed."""

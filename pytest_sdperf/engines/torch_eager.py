@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import importlib.util
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import UnsupportedOptionError
 from pytest_sdperf.core.interpreter import pip
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.engines import _torch
 
 if TYPE_CHECKING:
@@ -110,10 +112,10 @@ def _use_xformers(module: torch.nn.Module) -> bool:
 class _AttentionRunner(_torch.TorchRunner):
     """A module with a kernel of attention that somebody asked for: no other may take its place."""
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> ModuleRecipe:
         """Return the kernel that was asked for, too."""
         asked = self._request.options["attention"]
-        return {**super().recipe(), "attention": KERNELS.get(asked, asked)}
+        return dataclasses.replace(super().recipe(), attention=KERNELS.get(asked, asked))
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Start one call.

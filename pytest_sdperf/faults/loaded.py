@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays, ComponentFacts, Runner
 from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.recipe import ModuleRecipe, SessionRecipe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,7 @@ class Passing(Runner):
         with self.inner.inside() as found:
             yield found
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> SessionRecipe | ModuleRecipe | None:
         """Pass on."""
         return self.inner.recipe()
 

@@ -52,9 +52,10 @@ def fuse(
     graph = ready(model)
     sites = [site for fusion in fusions for site in run(fusion, graph)]
     layout.settle(graph)
+    # First: which operators take float16 is said by the opset that the graph will declare.
+    opset.declare(graph)
     if to_float16:
         half.to_half(graph, float32=float32, float32_ops=float32_ops)
-    opset.declare(graph)
     graph.record_shapes()
     tidy.finish(model)
     return sites

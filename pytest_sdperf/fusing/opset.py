@@ -51,6 +51,7 @@ def _check(node: ir.Node, given: int, wanted: int) -> None:
     except onnx.defs.SchemaError:
         what = "does not exist"
     else:
+        _drop_defaults(node, given, schema)
         unknown = sorted(set(node.attributes) - set(schema.attributes))
         if schema.deprecated:
             what = "does not exist"
@@ -63,6 +64,17 @@ def _check(node: ir.Node, given: int, wanted: int) -> None:
             f"operator {node.op_type} of node {node.name} {what} in opset {wanted}; the graph declares {given} and is "
             f"fused for {OLDEST} to {NEWEST}. Export it for one of these."
         )
+
+
+def _drop_defaults(node: ir.Node, given: int, schema: onnx.defs.OpSchema) -> None:
+    """Remove attributes that a schema does not know and that say what is so without them.
+
+    ONNX Runtime writes every attribute into a graph that it saves.
+    """
+    known = onnx.defs.get_schema(node.op_type, given, "").attributes if onnx.defs.has(node.op_type, given, "") else {}
+    for name in (set(node.attributes) & set(known)) - set(schema.attributes):
+        if ir.to_proto(node.attributes[name]) == known[name].default_value:
+            del node.attributes[name]
 
 
 def _split(node: ir.Node, _: FusionGraph) -> None:

@@ -59,18 +59,45 @@ def check_prediction(folder: Path, scheduler_config: Mapping[str, Any]) -> None:
     """Refuse a folder that was trained to predict something else: its tensors would fit and its images be noise.
 
     Raises:
-        WeightsError: The folder's scheduler disagrees with `scheduler_config`.
+        WeightsError: The folder's scheduler disagrees with `scheduler_config`, or its file cannot be read.
     """
     file = folder / "scheduler" / "scheduler_config.json"
     if not file.is_file():
         return
-    given = json.loads(file.read_text(encoding="utf-8")).get("prediction_type", "epsilon")
+    given = _json_object(file).get("prediction_type", "epsilon")
     expected = scheduler_config.get("prediction_type", "epsilon")
     if given != expected:
         raise WeightsError(
             f"{file} says prediction_type {given!r}, the model predicts {expected!r}. "
             f"It is another model's; choose --model to fit it."
         )
+
+
+def _json_object(file: Path) -> dict[str, Any]:
+    """Return what a JSON file of the folder holds, in any encoding that Windows writes.
+
+    Raises:
+        WeightsError: It cannot be read, or holds no object.
+    """
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise WeightsError(f"{file} cannot be read as JSON ({error}). Fetch or convert it again.") from error
+    if not isinstance(found, dict):
+        raise WeightsError(f"{file} holds no JSON object. Fetch or convert it again.")
+    return found
+
+
+def _parts(index: Path) -> tuple[Path, ...]:
+    """Return the files that an index names.
+
+    Raises:
+        WeightsError: It cannot be read, or names none.
+    """
+    named = _json_object(index).get("weight_map")
+    if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
+        raise WeightsError(f"{index} names no files of weights (weight_map). Fetch or convert it again.")
+    return tuple(index.parent / Path(name).name for name in sorted(set(named.values())))
 
 
 def _respelled(name: str) -> str:
@@ -110,8 +137,7 @@ def _safetensors_files(folder: Path, component: str) -> tuple[Path, ...]:
         for variant in ("", ".fp16"):
             index = place / f"{stem}.safetensors.index{variant}.json"
             if index.is_file():
-                names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-                return tuple(place / Path(name).name for name in sorted(names))
+                return _parts(index)
             single = place / f"{stem}{variant}.safetensors"
             if single.is_file():
                 return (single,)

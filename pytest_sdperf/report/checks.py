@@ -11,24 +11,29 @@ from pytest_sdperf.core.values.check import CheckReport, CheckRow
 from pytest_sdperf.core.values.outcomes import Outcome
 
 
-def tables(reports: Iterable[CaseReport]) -> dict[str, list[tuple[CaseReport, str, CheckReport]]]:
-    """Return the tables of checks, each with what the checks found out by their names, in the order of the tests."""
-    found: dict[str, list[tuple[CaseReport, str, CheckReport]]] = {}
+def tables(
+    reports: Iterable[CaseReport],
+) -> dict[tuple[str, tuple[str, ...]], list[tuple[CaseReport, str, CheckReport]]]:
+    """Return title and columns of each table -> what the checks found out by their names, in the order of the tests.
+
+    Checks that share a table and have other columns have one of their own, of the same title.
+    """
+    found: dict[tuple[str, tuple[str, ...]], list[tuple[CaseReport, str, CheckReport]]] = {}
     for report in reports:
         for name, check in report.checks.items():
             if check.columns:
-                found.setdefault(check.table, []).append((report, name, check))
+                found.setdefault((check.table, check.columns), []).append((report, name, check))
     return found
 
 
 def check_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield the tables."""
-    for number, (title, found) in enumerate(tables(reports).items()):
+    for number, ((title, columns), found) in enumerate(tables(reports).items()):
         several = batches_differ(report.case for report, *_ in found)
         if number:
             yield Line()
         rows = [_row(report, name, row, batch=several) for report, name, check in found for row in check.rows]
-        yield from column_lines(title, found[0][2].columns, rows, width=width)
+        yield from column_lines(title, columns, rows, width=width)
         for text in dict.fromkeys(text for *_, check in found for text in check.legend):
             yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 

@@ -83,11 +83,11 @@ def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
 
 def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
     """Yield the table of each registered check that has one."""
-    for title, found in tables(reports).items():
+    for (title, columns), found in tables(reports).items():
         yield from ("", f"### {escaped(title).capitalize()}", "")
-        columns = (*_CASE, *found[0][2].columns, "verdict")
-        yield from _row(columns)
-        yield from _rule(len(columns))
+        headings = (*_CASE, *columns, "verdict")
+        yield from _row(headings)
+        yield from _rule(len(headings))
         for report, name, check in found:
             for row in check.rows:
                 case, side = report.looked_at_by(row)

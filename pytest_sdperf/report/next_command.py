@@ -10,11 +10,11 @@ from pytest_sdperf.cases.options.flags import OPTIONS
 from pytest_sdperf.cases.options.other_side import SIDES
 from pytest_sdperf.checks.ab.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
-from pytest_sdperf.checks.pipelines.judging.artifacts import BUILD_TIME
 from pytest_sdperf.checks.pipelines.judging.latency import BASELINE_SHARED
-from pytest_sdperf.checks.pipelines.judging.latency import METRIC as LATENCY
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
+from pytest_sdperf.checks.reporting.gates import LEVELS
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.stats.bounds import SESSIONS_FOR_SPREAD
 from pytest_sdperf.core.units import plural
@@ -157,7 +157,7 @@ def _accepting(reports: Sequence[CaseReport], open_metrics: set[str], run: RunIn
         return _again(reports, open_metrics, run)
     if run.results:
         return "accept these results", _accept(reports, run)
-    timed = [report for report in reports if report.verdict(LATENCY)]
+    timed = [report for report in reports if any(map(report.verdict, LEVELS))]
     missing = SESSIONS_FOR_SPREAD - run.sessions
     if timed and missing > 0 and not all(map(doubt, timed)):
         return f"add this session to the baseline ({missing} more and it knows how days differ)", _accept(timed, run)
@@ -214,8 +214,9 @@ def _again(reports: Sequence[CaseReport], metrics: set[str], run: RunInfo) -> tu
     """Return what may settle metrics that are INCONCLUSIVE."""
     if metrics <= _checks(reports):
         return _advised(reports, Outcome.INCONCLUSIVE, run) or _keep(reports, run)
-    if metrics == {BUILD_TIME}:
-        return "measure with what is built now, whose time is not judged again", run.command
+    again = {OURS[name].again if name in OURS else "" for name in metrics}
+    if len(again) == 1 and (why := again.pop()):
+        return why, run.command
     return "measure with more processes, on a quieter machine", _more(run, PROCESSES, 10)
 
 

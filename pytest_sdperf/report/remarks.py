@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.checks.pipelines.judging.answers import remark_of
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, batches_differ, case_label
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -19,7 +19,7 @@ def remark_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
     sides = [(side, one) for report in reports for side, one in report.measurements.items()]
     several = batches_differ(one.case for _, one in sides)
     for side, one in sides:
-        for remark in filter(None, (*one.remarks, remark_of(one))):
+        for remark in filter(None, (*one.remarks, *(metric.remark(one) for metric in OURS.values()))):
             if not remark.usual:
                 found.setdefault(remark.about or remark.text, []).append((remark, one, side))
     for same in found.values():

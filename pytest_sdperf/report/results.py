@@ -19,6 +19,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Facts, finite, to_json
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
@@ -110,9 +111,18 @@ def read_results(path: Path) -> SavedResults:
             for side, measurement in report.measurements.items():
                 where = f"pairs.{side.lower()}" if side else "measurement"
                 check_facts(measurement.samples, f"$.reports[{number}].{where}.samples")
+            _check_cells(report, f"$.reports[{number}].checks")
     except ValueError as error:
         raise ResultsError(f"results {path} are not complete: {error}. {_WRITE_THEM}") from error
     return saved
+
+
+def _check_cells(report: CaseReport, place: str) -> None:
+    for name, check in report.checks.items():
+        for number, row in enumerate(check.rows):
+            if check.columns and len(row.cells) != len(check.columns):
+                what = f"{plural(len(row.cells), 'cell')} below {plural(len(check.columns), 'heading')}"
+                raise ValueError(f"{what} - at `{place}{strict_json.step(name)}.rows[{number}].cells`")
 
 
 _WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.settings import PipelineFactory
 from pytest_sdperf.core.values import Build, Sample, Workload
 from pytest_sdperf.core.values.artifact import BuildStep
+from pytest_sdperf.core.values.recipe import ModuleRecipe, SessionRecipe
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 
@@ -160,13 +161,15 @@ class Ran:
     Attributes:
         outputs: File (npz) with an array per output.
         inside: File (npz) with what was computed inside; empty where it was not asked for, or nothing can be seen.
-        recipe: How the engine makes what it runs (`Runner.recipe`); empty where it was not asked for.
+        session: How the engine makes its session; None where it was not asked for, or is no session.
+        module: How it calls its module, likewise.
         kept: Component -> file (npz) with the inputs of a call.
     """
 
     outputs: str
     inside: str = ""
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    session: SessionRecipe | None = None
+    module: ModuleRecipe | None = None
     kept: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.core.values import Facts, Sample
+from pytest_sdperf.core.values.recipe import ModuleRecipe, SessionRecipe
 from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._execution import MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._loading import loaded_component
@@ -27,11 +28,12 @@ def run(request: RunCase, context: TaskContext) -> Ran:
         loaded.runner.run()
         loaded.runner.synchronize()
         outputs = loaded.runner.fetch()
-        recipe = loaded.runner.recipe() if request.inside else {}
+        recipe = loaded.runner.recipe() if request.inside else None
     return Ran(
         outputs=str(save_arrays(context.out_dir / "outputs.npz", outputs)),
         inside=str(save_arrays(context.out_dir / "inside.npz", inside)) if inside else "",
-        recipe=recipe,
+        session=recipe if isinstance(recipe, SessionRecipe) else None,
+        module=recipe if isinstance(recipe, ModuleRecipe) else None,
     )
 
 

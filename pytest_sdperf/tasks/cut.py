@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import Execution, ShowingFiles
 
@@ -28,7 +28,7 @@ class CutModule:
         right_weights: The one that the reference loads.
         dtype: The type that is tested.
         modules: Paths to try, each with the number of its call; empty for the largest child.
-        recipe: How the engine calls it (`Runner.recipe`).
+        recipe: How the engine calls it.
     """
 
     case: Execution
@@ -36,7 +36,7 @@ class CutModule:
     right_weights: Path
     dtype: str
     modules: tuple[tuple[str, int], ...]
-    recipe: Mapping[str, Any]
+    recipe: ModuleRecipe
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def run(request: CutModule, context: TaskContext) -> ModuleCut:
 
     case, recipe = request.case, request.recipe
     model, component = context.catalog.models.get(case.model), case.component
-    device, dtype, why = recipe["device"], request.dtype, ""
+    device, dtype, why = recipe.device, request.dtype, ""
     how = {"dtype": dtype, "device": device}
     whole = model.module(component, weights=request.right_weights, **how)
     given = load_arrays(case.inputs)
@@ -135,7 +135,7 @@ def _write(
     call: ModuleCall,
     *,
     built: tuple[str, str, dict[str, Any]],
-    recipe: Mapping[str, Any],
+    recipe: ModuleRecipe,
     path: str,
     dtype: str,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.values.located import Located
+from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import ShowingFiles
 
@@ -59,7 +60,7 @@ class FindNode:
             with `inside.npz` beside them; None without.
         dtype: The type that is tested.
         device: On which definitions are computed, as torch calls it.
-        session: How the engine makes a session (`Runner.recipe`); empty where nobody knows.
+        session: How the engine makes its session; None where nobody knows.
     """
 
     component: str
@@ -71,7 +72,7 @@ class FindNode:
     rough: Path | None
     dtype: str
     device: str
-    session: Mapping[str, Any]
+    session: SessionRecipe | None
 
     @property
     def of_torch(self) -> list[Path]:
@@ -163,7 +164,7 @@ def _files(walk: Any, suspect: Any, obtained: Any, request: FindNode, folder: Pa
     from pytest_sdperf.tracing import reproduction
 
     how = {"dtype": request.dtype, "device": request.device}
-    if suspect.value is None or not request.session or suspect.kind not in ("graph", "types", "engine"):
+    if suspect.value is None or request.session is None or suspect.kind not in ("graph", "types", "engine"):
         return
     real = reproduction.real(walk, suspect, obtained, **how)
     if real is None:

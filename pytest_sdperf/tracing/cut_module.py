@@ -15,6 +15,7 @@ import transformers
 from diffusers.configuration_utils import ConfigMixin
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.tracing.definitions import Tensor
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -190,7 +191,7 @@ def write(
     taken: str,
     expected: Tensor,
     limit: float,
-    recipe: Mapping[str, Any],
+    recipe: ModuleRecipe,
     path: str,
 ) -> None:
     """Write the files.
@@ -204,7 +205,7 @@ def write(
         taken: How what is compared is taken of what it gives (`first_tensor`).
         expected: What it should give.
         limit: How far it may be from that.
-        recipe: How the engine calls it (`Runner.recipe`).
+        recipe: How the engine calls it.
         path: Of the module.
     """
     from safetensors.torch import save_file

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_sdperf.core.values.recipe import ModuleRecipe
+
 WEIGHTS, INPUTS, EXPECTED = "weights.safetensors", "inputs.safetensors", "expected.safetensors"
 SCRIPT = "reproduce.py"
 _PROGRAM = '''\
@@ -66,7 +68,7 @@ def program(
     call: str,
     taken: str,
     limit: float,
-    recipe: Mapping[str, Any],
+    recipe: ModuleRecipe,
     path: str,
 ) -> str:
     """Return the program.
@@ -80,32 +82,31 @@ def program(
         call: Arguments of the call; they read `given`.
         taken: What is taken of what it gives: empty for all, `[0]`, `["last_hidden_state"]`.
         limit: Error that passes.
-        recipe: How the engine calls the module: `device`, `tf32`, `channels_last`, `attention` (`xformers`, the name of
-            a kernel of torch, or empty) and `compile`, arguments of `torch.compile`, or None.
+        recipe: How the engine calls the module.
         path: Of the module.
     """
-    xformers = recipe["attention"] == "xformers"
+    xformers = recipe.attention == "xformers"
     lines = [imports] if imports else []
     if xformers:
         lines.append("from diffusers.models.attention_processor import Attention, XFormersAttnProcessor")
     settings = f"config = {dict(config)!r}\n" if config else ""
-    changes = _CHANNELS_LAST if recipe["channels_last"] else ""
+    changes = _CHANNELS_LAST if recipe.channels_last else ""
     if xformers:
         changes += _XFORMERS
-    if recipe["compile"] is not None:
-        said = ", ".join(f"{name}={value!r}" for name, value in recipe["compile"].items())
+    if recipe.compile is not None:
+        said = ", ".join(f"{name}={value!r}" for name, value in recipe.compile.items())
         changes += f"part = torch.compile(part, {said})\n"
     libraries = sorted({line.split()[1].partition(".")[0] for line in imports.splitlines()})
     return _PROGRAM.format(
         path=path,
         versions="".join(f", {name} {{{name}.__version__}}" for name in libraries),
         imports="".join(f"{line}\n" for line in [*(f"import {name}" for name in libraries), *lines]),
-        device=recipe["device"],
-        settings=(_TF32 if recipe["tf32"] else "") + settings,
+        device=recipe.device,
+        settings=(_TF32 if recipe.tf32 else "") + settings,
         built=built,
         state=(_STATE.format(weights=WEIGHTS) if weights else "") + "".join(map(_buffer, buffers)),
         changes=changes,
-        kernel=_KERNEL.format(name=recipe["attention"]) if recipe["attention"] and not xformers else "",
+        kernel=_KERNEL.format(name=recipe.attention) if recipe.attention and not xformers else "",
         call=call,
         taken=taken,
         limit=limit,

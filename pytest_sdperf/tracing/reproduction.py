@@ -12,6 +12,7 @@ import onnx
 import torch
 
 from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, SuspectNode, by_definition
@@ -117,9 +118,7 @@ def _defined(
     return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}
 
 
-def write(
-    folder: Path, source: Path, suspect: SuspectNode, content: Mapping[str, Any], session: Mapping[str, Any]
-) -> None:
+def write(folder: Path, source: Path, suspect: SuspectNode, content: Mapping[str, Any], session: SessionRecipe) -> None:
     """Write the files.
 
     Args:
@@ -127,27 +126,25 @@ def write(
         source: The graph that a piece is cut out of.
         suspect: Which piece.
         content: What `real` or `drawn` returned.
-        session: How the engine makes a session: `providers`, `graph_optimization_level`, `config`.
+        session: How the engine makes its session.
     """
     assert suspect.value is not None
     folder.mkdir(parents=True, exist_ok=True)
     model = cut(source, suspect.nodes, inputs=content["inputs"], weights=content["weights"], output=suspect.value)
-    providers = {name for name, _ in session["providers"]}
+    providers = {name for name, _ in session.providers}
     arenas, on_cpu = providers <= _WITH_ARENA, providers <= {"CPUExecutionProvider"}
     if arenas:
         use_memory(model)
     onnx.save(model, folder / SUBGRAPH)
     save_arrays(folder / INPUTS, content["inputs"])
     save_arrays(folder / EXPECTED, {"expected": content["expected"]})
-    config = "".join(
-        f"options.add_session_config_entry({key!r}, {value!r})\n" for key, value in session["config"].items()
-    )
+    config = "".join(f"options.add_session_config_entry({key!r}, {value!r})\n" for key, value in session.config.items())
     program = _PROGRAM.format(
         subgraph=SUBGRAPH,
         limit=content["limit"],
-        level=session["graph_optimization_level"],
+        level=session.graph_optimization_level,
         config=config,
-        providers=[(name, dict(options)) for name, options in session["providers"]],
+        providers=[(name, dict(options)) for name, options in session.providers],
         used=USED,
         output=suspect.value.name,
         numbers=_NUMBERS.format(steps=2 if on_cpu else 4) if arenas else "[0]",

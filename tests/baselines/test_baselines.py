@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pytest_sdperf.baselines.unused import unused
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.calibration import Calibration
@@ -198,6 +200,31 @@ def test_a_merge_conflict_is_corrupt_json(path):
 def test_other_bad_text(path, text, why):
     plant(path, text)
     assert message_of(path) == f"baseline file {path} {why}. {TAIL}"
+
+
+def places_of_numbers(data, place="$"):
+    """Yield the steps to every number of what JSON holds, and how that place is written."""
+    for step, inner in data.items() if isinstance(data, dict) else enumerate(data):
+        there = f"{place}{strict_json.step(step)}"
+        if isinstance(inner, (dict, list)):
+            yield from (([step, *steps], name) for steps, name in places_of_numbers(inner, there))
+        elif isinstance(inner, (int, float)) and not isinstance(inner, bool):
+            yield [step], there
+
+
+NUMBERS = list(places_of_numbers(json.loads(to_text(BASELINE))))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(NUMBERS), st.sampled_from(["1e999", "-1E400", "NaN", "Infinity", "-Infinity", "9" * 400]))
+def test_a_number_that_is_none_is_refused_wherever_it_stands(path, at, number):
+    (steps, place), data = at, json.loads(to_text(BASELINE))
+    inner = functools.reduce(lambda found, step: found[step], steps[:-1], data)
+    inner[steps[-1]] = "here"
+    plant(path, json.dumps(data).replace('"here"', number))
+    shown = number if len(number) < 20 else f"{number[:20]}..."
+    why = f"{shown} is not a number that a measurement can have - at `{place}`"
+    assert message_of(path) == f"baseline file {path} is not valid JSON: {why}. {TAIL}"
 
 
 def test_bytes_that_are_not_text(path):

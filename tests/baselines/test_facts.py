@@ -19,6 +19,14 @@ from pytest_sdperf.baselines.facts import check_facts
             'Expected `int` >= 0 - at `$.samples[0].facts.components.unet.placement["A provider\\n"]`',
         ),
         ({"threads": 4}, "Expected `str`, got `int` - at `$.samples[0].facts.threads`"),
+        (
+            {"energy": {"calls": 2, "seconds": 1.0, "joules_per_call": 3.0}},
+            "Object missing required field `watts` - at `$.samples[0].facts.energy`",
+        ),
+        (
+            {"energy": {"calls": 2, "seconds": 1.0, "watts": 3.0}},
+            "Object missing required field `joules_per_call` - at `$.samples[0].facts.energy`",
+        ),
         ({"own": [1]}, "Expected `object`, got `array` - at `$.samples[0].facts.own`"),
     ],
 )

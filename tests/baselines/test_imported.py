@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from json_shapes import damaged
 
 from pytest_sdperf import cli
-from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines import files, published
 from pytest_sdperf.baselines.imported import About, read_foreign
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.report.run_info import RunInfo
@@ -124,6 +128,13 @@ def test_real_files_of_pytest_benchmark_are_understood(tmp_path, pytester):
             "",
             "{path}: model 'mine' is none that this suite knows. Say which it is: --model=NAME.",
         ),
+        (
+            "r.csv",
+            LINES[1].join([f"{COLUMNS}\n", ""]).rpartition(",0.62")[0],
+            "",
+            "{path}, line 2: it ends after 12 of 17 columns. Correct the line, or take it out.",
+        ),
+        ("r.csv", "9" * 200_000, "", "{path} is no CSV file: field larger than field limit (131072). {allowed}"),
         ("r.json", "{}", "sd15", "{path} is no file of pytest-benchmark: KeyError('benchmarks'). {allowed}"),
         (
             "r.json",
@@ -147,6 +158,55 @@ def test_a_file_that_cannot_be_understood_is_answered_with_what_is_allowed(tmp_p
     with pytest.raises(OptionError) as caught:
         read_foreign(path, About("h200", model))
     assert str(caught.value) == message.format(path=path, allowed=ALLOWED)
+
+
+BENCHMARKS = st.fixed_dictionaries({
+    "name": st.sampled_from(["test_it", "test_it[a-pipeline-on-b-batch-4]", "\ud83d"]),
+    "params": st.none() | st.just({"batch_size": 2}),
+    "extra_info": st.sampled_from([{}, {"batch_size": 1}]),
+    "stats": st.just({"mean": 0.5, "median": 0.4}),
+})  # fmt: skip
+FILES = st.one_of(
+    st.text(),
+    damaged(st.fixed_dictionaries({"benchmarks": st.lists(BENCHMARKS, max_size=2)})).map(json.dumps),
+    st.just("[" * 5000),
+    st.lists(st.sampled_from([*LINES, SD15, f"{SD15},,torch", f"{LINES[1][:-1]}x,more", "\0", "9" * 200_000])).map(
+        "\n".join
+    ),
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(FILES, st.sampled_from(["r.csv", "r.json"]), st.sampled_from(["", "sd15"]))
+def test_a_file_of_any_content_becomes_a_table_that_can_be_read_or_is_refused(tmp_path, text, name, model):
+    path = tmp_path / name
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        found = read_foreign(path, About("h200", model))
+    except OptionError as error:
+        told = str(error)
+    else:
+        told, written = str(path), tmp_path / "table.json"
+        written.write_text(files.pretty(msgspec.to_builtins(found)), encoding="utf-8")
+        assert published.read(written) == found
+    assert str(path) in told
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.json"])
+def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_named(tmp_path, name):
+    """As Excel, Notepad and PowerShell 5.1 write them."""
+    text = "\n".join(LINES) if name == "r.csv" else json.dumps({"benchmarks": [benchmark("test_it")]})
+    path, about = tmp_path / name, About("h200", "sd15")
+    found = read_foreign(a_file(tmp_path, text, name), about)
+    path.write_text(text, encoding="utf-8-sig")
+    assert read_foreign(path, about) == found
+    path.write_text(text, encoding="utf-16")
+    with pytest.raises(OptionError) as caught:
+        read_foreign(path, about)
+    assert str(caught.value) == (
+        f"cannot read {path}: it is text in UTF-16, as Windows PowerShell 5.1 writes it with `>`; save it as UTF-8. "
+        f"{ALLOWED}"
+    )
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path):

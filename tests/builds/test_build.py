@@ -11,6 +11,7 @@ from tiny_model import make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.processes import signs_of_life
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError, WeightsError
 from pytest_sdperf.core.settings import Selection, Settings
@@ -166,6 +167,20 @@ def test_unknown_choices(folder, built, changes, message):
     with pytest.raises((UnknownNameError, OptionError)) as raised:
         _build(_builder(folder)[0], **changes)
     assert str(raised.value) == message
+
+
+def test_every_step_gives_signs_of_life_until_it_is_done(tmp_path, monkeypatch):
+    """In the words of what it does: that it exports, and then that it checks the graph."""
+    monkeypatch.setattr(signs_of_life, "EVERY_S", 0.001)
+    made, said = _builder(tmp_path)
+    _build(made, "fp16")
+    signs = [line for line in said if line.startswith("still ")]
+    assert all(line.endswith(" so far") for line in signs)  # nothing ends it in this process
+    steps = {line.removeprefix("still ").partition(":")[0] for line in signs}
+    assert {
+        "exporting tiny unet to ONNX (dynamo, opset 18)",
+        "optimizing unet with the fuser ort (fp32+fp16)",
+    } <= steps
 
 
 def test_what_failed_is_not_tried_again_in_the_same_run(tmp_path):

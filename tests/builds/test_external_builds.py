@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from external_folders import WIDTH, make_unet, write
+from external_folders import WIDTH, make_unet, move_data, write
 from onnx import TensorProto, helper
 from tiny_model import make_catalog
 
@@ -77,6 +77,24 @@ def test_a_build_computes_what_the_file_computes(given, external, timestep):
     assert (inputs, results) == (["sample", "timestep"], ["out_sample"])
     assert (built.kind, built.dtype) == ("onnx", "float32")
     assert given.said[0] == f"taking unet from {given.path}"
+
+
+@pytest.mark.parametrize("location", ["./weights.pb", "data/weights.pb", "./data/große Gewichte.pb"])
+def test_weights_are_taken_from_wherever_below_its_folder_the_graph_says_that_they_are(given, location):
+    builder = given()
+    wanted, *_ = outputs(given.path, np.array(7.5, np.float32))
+    data = given.path.parent / location
+    data.parent.mkdir(exist_ok=True)
+    (given.path.parent / "weights.pb").rename(data)
+    move_data(given.path, location)
+    found, *_ = outputs(build(builder).path, np.array(7.5, np.float32))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_graphs_in_half_precision_beside_one_are_not_taken_for_it(given):
+    builder = given()
+    (given.path.parent / "model_fp16.onnx").write_bytes(make_unet(dtype="float16").SerializeToString())
+    assert build(builder).dtype == "float32"
 
 
 def test_names_follow_the_model_and_what_it_does_not_need_is_left_out(given):

@@ -28,7 +28,8 @@ from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.values import Case, Facts, Measurement, Sample, to_json
-from pytest_sdperf.report.results import SavedResults, read_results, results_data
+from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.report.results import SCHEMA, SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
 
@@ -44,7 +45,7 @@ def results() -> st.SearchStrategy:
     fixed = {
         **SAMPLE,
         Case: st.sampled_from([to_json(case) for case in CASES]),
-        (SavedResults, "schema"): st.just(2),
+        (SavedResults, "schema"): st.just(SCHEMA),
         (SavedResults, "settings"): st.just({}),
         (SavedResults, "run"): st.just(to_json(RunInfo("A card", "h200", "h200", MACHINE))),
         (SavedResults, "policy"): st.just(to_json(Policy())),
@@ -121,6 +122,17 @@ def test_results_of_any_content_get_a_verdict_or_are_refused(folder, data):
         judged(folder, data)
 
 
+@FUZZ
+@given(results())
+def test_of_results_of_any_content_nothing_is_held_or_lost_where_nothing_is_stored(folder, data):
+    (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    with contextlib.suppress(ResultsError):
+        saved = read_results(folder / "results.json")
+        measured = [report.measurement for report in saved.reports if report.measurement]
+        found = {verdict.outcome for one in measured for verdict in judge(one, None, policy=saved.policy)}
+        assert not found & {Outcome.HELD, Outcome.IMPROVED, Outcome.REGRESSED, Outcome.GAP}
+
+
 def of_one(measured: Measurement, **policy) -> dict:
     report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()))
     summary = RunSummary(selected=1, measured=True, collected=(CASE,))
@@ -152,6 +164,58 @@ def test_times_that_no_run_can_take_are_invalid(folder, times, code):
     data = of_one(dataclasses.replace(whole, samples=samples))
     data["reports"][0]["measurement"]["floor"] = floor
     assert judged(folder, data) == [code]
+
+
+FLOOR = {"flops": 1e9, "attention_flops": 0.0, "bytes": 1e6, "seconds": 1e-3, "basis": "measured"}
+UNREAL = st.sampled_from([0.0, -0.0, -0.01, float("nan"), float("inf"), float("-inf")])
+REAL = st.sampled_from([0.0099, 0.01, 0.0101])
+
+
+@FUZZ
+@given(
+    st.lists(st.lists(st.one_of(REAL, UNREAL), max_size=3), min_size=2, max_size=2),
+    st.one_of(st.just([]), st.lists(UNREAL, min_size=1, max_size=3)),
+    st.sampled_from([None, FLOOR]),
+)
+def test_one_process_with_an_unreal_time_makes_a_measurement_invalid(folder, others, unreal, floor):
+    whole = measurement()
+    samples = tuple(dataclasses.replace(whole.samples[0], iterations_s=tuple(times)) for times in (unreal, *others))
+    data = of_one(dataclasses.replace(whole, samples=samples))
+    data["reports"][0]["measurement"]["floor"] = floor
+    (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    assert cli.main(["gate", "results.json", "--gpu=h200", "--baselines=baselines"]) == 10
+
+
+# Command -> the rest of its command line.
+COMMANDS = {
+    "list": ("--state-dir=state",),
+    "show": ("unet", "--state-dir=state"),
+    "diff": ("any/h200.json", "baselines/h200.json", "--state-dir=state"),
+    "export": ("--csv",),
+    "prune": ("--keep=1", "--write", "--state-dir=state"),
+    "accept": ("--only=unet", "--state-dir=state"),
+}
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "9" * 400])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_a_baseline_with_a_number_that_is_none(folder, monkeypatch, capsys, command, number):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it
+    whole = to_text(Baseline(machine=MACHINE, cases={CASE.key: stored()}))
+    text = whole.replace('"load_s": ', f'"load_s": {number}, "later_s": ', 1)
+    candidates(folder, "any").write_text(whole, encoding="utf-8")
+    file = folder / "any" / "h200.json"
+    file.parent.mkdir()
+    file.write_text(text, encoding="utf-8")
+    assert cli.main(["baselines", command, *COMMANDS[command], "--baselines=any"]) == 4
+    shown = number if len(number) < 20 else f"{number[:20]}..."
+    place = f'$.cases["{CASE.key}"].anchor.samples[0].load_s'
+    assert capsys.readouterr().err == (
+        f"ERROR: baseline file any/h200.json is not valid JSON: {shown} is not a number that a measurement can have - "
+        f"at `{place}`. Nothing was written to it. Restore it from version control (git checkout -- h200.json), or "
+        f"move it away and record it again with --sdperf-update-baselines.\n"
+    )
+    assert file.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,21 @@ def test_a_folder_without_a_cache_says_so(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"), [("größe".encode(), b"gr\\xf6\\xdfe"), (b"gr\xf6\xdfe", b"gr\\udcf6\\udcdfe")]
+)
+def test_what_a_terminal_cannot_show_ends_no_command(tmp_path, name, shown):
+    folder = tmp_path / os.fsdecode(name)
+    Cache(folder, size_bytes=10**9).get_or_make("first", _make)
+    code = "import sys; from pytest_sdperf.cli import main; sys.exit(main())"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "cache", "info", f"--cache-dir={folder}"],
+        capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout == os.fsencode(tmp_path) + b"/" + shown + b": 1 built models, 0.00 GB\n"
+
+
 def test_a_command_is_required(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.faults.loaded import Passing
 
 
@@ -32,7 +33,7 @@ class Inner(Runner):
         return memoryview(b"inside")
 
     def recipe(self):
-        return {"config": {}}
+        return ModuleRecipe("cpu")
 
 
 def test_nothing_that_a_runner_is_asked_is_answered_by_the_default():
@@ -45,6 +46,6 @@ def test_sizes_recipes_and_what_is_inside_are_passed_on():
     planted, size = Passing(inner), Workload(2, 640, 448, 0, "")
     planted.resize(size)
     assert inner.sizes == [size]
-    assert planted.recipe() == {"config": {}}
+    assert planted.recipe() == ModuleRecipe("cpu")
     with planted.inside() as found:
         assert bytes(found) == b"inside"

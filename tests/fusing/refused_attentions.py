@@ -262,6 +262,15 @@ CASES = {
         lambda: attention(weights={"b": (16,)}, v="MatMul(c, wv)\n vb = Add(v, b)", vs="Reshape(vb, heads)"),
         [("vb", "Add", "its key or value is no projection without bias")],
     ),
+    "key with an adapter beside it": (
+        [Attention(), PackedQkv()],
+        lambda: attention(
+            k="MatMul(c, wk)\n low = MatMul(c, down)\n high = MatMul(low, up)\n ka = Add(k, high)",
+            ks="Reshape(ka, heads)",
+            weights={"down": (16, 4), "up": (4, 16)},
+        ),
+        [("ka", "Add", "its key or value is no projection without bias")],
+    ),
     "key that is an input": (
         [Attention(), PackedQkv()],
         lambda: attention(ks="Reshape(c, heads)", k="Identity(c)"),

@@ -260,6 +260,20 @@ def test_the_mean_of_a_layer_norm_is_float32():
     assert rewriting.run(model, inputs)[0].dtype == np.float16
 
 
+@pytest.mark.parametrize("opset", [17, 18, 20, 21, 23])
+def test_steps_of_a_quantizer_stay_float32(opset):
+    """This one is 0 in float16, and what it makes of whole numbers is not."""
+    codes = np.tile(np.array([64, -128], np.int8), (8, 4))
+    weights = {"codes": codes, "step": np.float32(2.0**-25), "large": np.float32(2.0**15)}
+    lines = {"w": "DequantizeLinear(codes, step)", "p": "MatMul(x, w)", "y": "Mul(p, large)"}
+    model = make(lines, X, Y, weights, opset=opset)
+    by_hand.fuse(model, to_float16=True)
+    assert [value.dtype for value in (*model.graph.inputs, *model.graph.outputs)] == [HALF, HALF]
+    x = np.linspace(0.5, 1, 24, dtype=np.float32).reshape(3, 8)
+    expected = x @ (codes.astype(np.float32) * 2.0**-10)
+    assert rewriting.run(model, {"x": x})[0] == pytest.approx(expected, rel=2.0**-6)
+
+
 @pytest.mark.parametrize(("name", "told"), [("choice", "choice"), ("", "y")])
 @pytest.mark.parametrize("op", ["If", "Loop"])
 def test_graphs_within_a_graph_are_refused_with_the_node_and_the_way_out(op, name, told):

@@ -57,6 +57,26 @@ def test_a_split_into_equal_parts(given, split):
     assert max(by_hand.errors(lambda: halves(18, ", num_outputs = 2"), model)) < CLOSE
 
 
+# Operator and opset -> attributes that came after opset 20, with their defaults, and the value that has them.
+LATER = {
+    ("QuantizeLinear", 21): ("block_size = 0, output_dtype = 0", "codes"),
+    ("QuantizeLinear", 23): ("block_size = 0, output_dtype = 0, precision = 0", "codes"),
+    ("DequantizeLinear", 23): ("block_size = 0, output_dtype = 0", "y"),
+}
+
+
+@pytest.mark.parametrize(("op", "opset"), LATER)
+def test_an_attribute_that_says_what_is_so_without_it_is_left_out(op, opset):
+    says, name = LATER[op, opset]
+    lines = {"codes": "QuantizeLinear(x, step)", "y": "DequantizeLinear(codes, step)"}
+    lines[name] = lines[name].replace("(", f" <{says}> (")
+    model = make(lines, X, "float[N, 8, 6, 6] y", {"step": np.float32(0.1)}, opset=opset)
+    by_hand.fuse(model)
+    assert model.opset_imports[""] == 20
+    (node,) = [node for node in model.graph if node.op_type == op]
+    assert not node.attributes
+
+
 MEANT = "and is fused for 18 to 20. Export it for one of these."
 
 
@@ -93,7 +113,7 @@ REFUSED = {
         f"operator GroupNormalization of node y does not exist in opset 18; the graph declares 17 {MEANT}",
     ),
     "attribute": (
-        lambda: make({"y": 'Cast <to = 10, round_mode = "up"> (x)'}, X, "float16[N, 8, 6, 6] y", {}, opset=24),
+        lambda: make({"y": 'Cast <to = 10, round_mode = "down"> (x)'}, X, "float16[N, 8, 6, 6] y", {}, opset=24),
         f"operator Cast of node y has no round_mode in opset 20; the graph declares 24 {MEANT}",
     ),
     "inputs": (

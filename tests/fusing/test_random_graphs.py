@@ -10,8 +10,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime
+import pytest
+from by_hand import make
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime import quantization
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 from random_graphs import ROUNDING, graphs
 from tiny_model import make_catalog
@@ -131,6 +135,27 @@ def test_types_that_nobody_wrote_down_are_those_of_onnx(made):
     assert {name: int(found[name]) for name in known} == {name: wanted[name] for name in known}
 
 
+@pytest.mark.parametrize("opset", range(13, onnx.defs.onnx_opset_version() + 1))
+def test_types_of_quantized_values_are_known_where_nobody_wrote_them_down(opset):
+    lines = {
+        "q": "QuantizeLinear(x, step)",
+        "qz": "QuantizeLinear(x, step, zero)",
+        "dz": "DequantizeLinear(qz, step, zero)",
+        "d, scale, point": "DynamicQuantizeLinear(x)",
+        "y": "DequantizeLinear(d, scale, point)",
+    }
+    weights = {"step": np.float32(0.1), "zero": np.int8(3)}
+    model = ir.to_proto(make(lines, "float[2, 8] x", "float[2, 8] y", weights, opset=opset))
+    del model.graph.value_info[:]
+    read = ir.from_proto(model)
+    node_types.record(read.graph)
+    kinds = {value.name: value.dtype for node in read.graph for value in node.outputs}
+    wide, unsigned, signed = ir.DataType.FLOAT, ir.DataType.UINT8, ir.DataType.INT8
+    assert kinds == {
+        "q": unsigned, "qz": signed, "dz": wide, "d": unsigned, "scale": wide, "point": unsigned, "y": wide
+    }  # fmt: skip
+
+
 @EXAMPLES
 @given(graphs(), st.sampled_from(["x", "v1", "y", "w0"]))
 def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
@@ -162,3 +187,78 @@ def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
         )
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def convolved(opset):
+    """Convolutions of an image and a product behind them, in floating point."""
+    sizes = {"k": (8, 4, 3, 3), "b": (8,), "k2": (8, 8, 3, 3), "w": (8, 8), "c": (8,)}
+    random = np.random.default_rng(0)
+    weights = {name: random.uniform(-0.5, 0.5, size).astype(np.float32) for name, size in sizes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["first"], name="first", pads=[1] * 4),
+        helper.make_node("Sigmoid", ["first"], ["gate"], name="gate"),
+        helper.make_node("Mul", ["first", "gate"], ["gated"], name="gated"),
+        helper.make_node("Conv", ["gated", "k2"], ["second"], name="second", pads=[1] * 4),
+        helper.make_node("Reshape", ["second", "flat"], ["places"], name="places"),
+        helper.make_node("Transpose", ["places"], ["sequence"], name="sequence", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["sequence", "w"], ["product"], name="product"),
+        helper.make_node("Add", ["product", "c"], ["y"], name="y"),
+    ]
+    tensors = {**weights, "flat": np.array([0, 0, -1])}
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [2, 4, 8, 8])], [value("y", TensorProto.FLOAT, [2, 64, 8])],
+        [numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+class Examples(quantization.CalibrationDataReader):
+    """What the quantizer finds the ranges of values with."""
+
+    def __init__(self):
+        random = np.random.default_rng(1)
+        self._left = [{"x": random.uniform(-1, 1, (2, 4, 8, 8)).astype(np.float32)} for _ in range(2)]
+
+    def get_next(self):
+        return self._left.pop() if self._left else None
+
+
+def quantize_to(format):  # noqa: A002 - the quantizer's own name for it
+    return lambda given, to: quantization.quantize_static(given, to, Examples(), quant_format=format, per_channel=True)
+
+
+QUANTIZERS = {
+    "dynamic": quantization.quantize_dynamic,
+    "QDQ": quantize_to(quantization.QuantFormat.QDQ),
+    "QOperator": quantize_to(quantization.QuantFormat.QOperator),
+}
+
+
+def save_optimized(model, path):
+    """Save a model as ONNX Runtime leaves it: with operators of its own, and with every attribute written down."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path)
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(path)
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["as quantized", "saved by the runtime"])
+@pytest.mark.parametrize("quantizer", QUANTIZERS)
+@pytest.mark.parametrize("opset", [17, 18, 21, 23])
+def test_what_the_quantizer_of_onnxruntime_makes_is_optimized_rightly(tmp_path, opset, quantizer, saved):
+    onnx.save(convolved(opset), tmp_path / "plain.onnx")
+    QUANTIZERS[quantizer](tmp_path / "plain.onnx", tmp_path / "quantized.onnx")
+    model = onnx.load(tmp_path / "quantized.onnx")
+    if saved:
+        model = save_optimized(model, tmp_path / "saved.onnx")
+    del model.graph.value_info[:]
+    session = session_of(model.SerializeToString())
+    inputs = drawn(session)
+    (expected,) = call(session, inputs)
+    for selection in ("fp16", "last", "last-fp16"):
+        (found,) = optimized(model, selection, inputs)
+        assert found.shape == expected.shape
+        assert error(found, expected, rounding=True) <= CLOSE["float32" if selection == "last-fp16" else "float16"]

@@ -56,6 +56,34 @@ def one_axis_for_batch_and_heads():
     return make({name: lines[name] for name in order}, f"{shape} x, {shape} c", f"{shape} y", weights)
 
 
+def adapted(**lines):
+    """Adapters beside the projections that nobody has merged into their weights."""
+    low_rank = "MatMul({1}, {0}down)\n {0}up2 = MatMul({0}small, {0}up)\n {0}part = Mul({0}up2, half)"
+    beside = {f"{name}small": low_rank.format(name, read) for name, read in (("q", "x"), ("k", "c"), ("v", "c"))}
+    sums = {f"{name}all": f"Add({name}, {name}part)" for name in "qkv"}
+    heads = {f"{name}s": f"Reshape({name}all, heads)" for name in "qkv"}
+    projections = {name: ATTENTION[name] for name in "qkv"}
+    rest = {name: line for name, line in ATTENTION.items() if name not in projections}
+    weights = {f"{name}{which}": shape for name in "qkv" for which, shape in (("down", (16, 4)), ("up", (4, 16)))}
+    return make(
+        {**projections, **beside, **sums, **rest, **heads, **lines}, SEQUENCES, "float[N, S, 16] y",
+        {**ATTENTION_WEIGHTS, **weights, "half": np.float32(0.5)},
+    )  # fmt: skip
+
+
+def causal_by_places():
+    """Whether a place is no later than another one, asked in the graph, as exporters of opset 15 write it."""
+    lines = {
+        **ATTENTION,
+        "scores": "Mul(products, scale)\n seen = LessOrEqual(columns, rows)\n mask = Where(seen, zero, lowest)\n "
+        "masked = Add(scores, mask)",
+        "p": "Softmax <axis = -1> (masked)",
+    }
+    places = np.arange(6)
+    weights = {**ATTENTION_WEIGHTS, "columns": places[None], "rows": places[:, None], "lowest": np.float32(LOWEST)}
+    return make(lines, SQUARE, "float[N, S, 16] y", weights, opset=15)
+
+
 def image_without_projections():
     """Places of an image attend to each other; the image is scaled before it is a sequence."""
     lines = {
@@ -155,6 +183,8 @@ FUSED = {
         ),
         {"unidirectional": 1},
     ),
+    "causal, places compared": (causal_by_places, {"unidirectional": 1}),
+    "adapters that are not merged": (adapted, {}),
     "mask of zeros": (lambda: masked(np.zeros((1, 1, 6, 6), np.float32)), {}),
     "guard against NaN": (lambda: attention(**GUARD), {}),
     "probabilities of rank 4 as float32": (

@@ -89,7 +89,7 @@ def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
 
 
 def test_a_graph_that_is_fused_already_says_which_optimizations_it_has(given):
-    result = given.run("--sdperf-onnx-dir=fused", "--sdperf-optimization=as-is", "--sdperf-onnx-reference=plain")
+    result = given.run("--sdperf-onnx-dir=fused", "--sdperf-optimization=as-is", "--sdperf-onnx-reference=plain", "-v")
     result.assert_outcomes(passed=3)
     optimizations = {
         "fp16": "yes", "fmha": "yes", "nhwc-conv": NOTHING, "group-norm": NOTHING, "bias-split-gelu": NOTHING,
@@ -109,7 +109,7 @@ def test_a_graph_that_is_not_fused_is_new_as_it_is_and_a_gap_once_it_was_seen(gi
         "The text_encoder graph of sd15-thin, taken as it is, could be fused further: fp16 no (float32 weights, 24 "
         "LayerNormalization left, 12 Sigmoid left), fmha no (12 Softmax left)."
     )
-    first = given.run(*as_is, "--sdperf-update-baselines", "--sdperf-explain=why.json")
+    first = given.run(*as_is, "--sdperf-update-baselines", "--sdperf-explain=why.json", "-v")
     first.assert_outcomes(passed=1)
     (verdict,) = given.verdicts("fusions")
     assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == (

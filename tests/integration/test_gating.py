@@ -30,10 +30,11 @@ def gate(user, *arguments):
 
 
 def said(lines):
-    """Return what a report says about cases: not where its baselines are, and not what to type next."""
+    """Return what a report says about cases: not where its baselines are, and not what to type for more, or next."""
     kept = [line.rstrip() for line in lines if line.strip()]
     start = next(number for number, line in enumerate(kept) if line.startswith("dense"))
-    return kept[start : next(number for number, line in enumerate(kept) if line.startswith("next"))]
+    end = next(number for number, line in enumerate(kept) if line.startswith(("next", "pytest -v", "sdperf gate -v")))
+    return kept[start:end]
 
 
 def test_the_gate_says_what_the_run_said_in_a_file_that_obeys_the_published_schema(acme, monkeypatch):

@@ -91,7 +91,7 @@ def card(user):
 
 @pytest.mark.slow
 def test_a_time_below_the_floor_is_an_error_and_is_not_accepted_and_the_state_of_the_card_is_told(card):
-    result = card.run(*RECORD)
+    result = card.run(*RECORD, "-v")
     steady, cached = card.results()["reports"]
     floor = steady["measurement"]["floor"]
     assert (floor["basis"], floor["flops"]) == ("data sheet", cached["measurement"]["floor"]["flops"])

@@ -82,7 +82,7 @@ def test_a_wrong_engine_fails_its_agreement_and_is_not_recorded(third_party):
 @pytest.mark.slow
 def test_an_engine_that_gives_old_answers_is_invalid_and_is_not_recorded(user):
     user.project(conftest=ACME, options={"engine": "acme-stale"})
-    result = user.run("--sdperf-update-baselines", "--sdperf-reason=it is fast")
+    result = user.run("--sdperf-update-baselines", "--sdperf-reason=it is fast", "-v")
     result.assert_outcomes(failed=1)
     assert result.ret == 10
     assert user.outcomes("latency") == ["NEW"]
@@ -94,5 +94,5 @@ def test_an_engine_that_gives_old_answers_is_invalid_and_is_not_recorded(user):
     assert "runtime report dense unet fp32 acme-stale batch 1: WRONG answers to changed inputs" in report
     assert not (user.path / "baselines").exists()
     right = "runtime report dense unet fp32 acme batch 1: right answers to changed inputs"
-    assert right not in joined(report_of(user.run("--sdperf-engine=acme")))
-    assert right in joined(report_of(user.run("--sdperf-engine=acme", "-v")))
+    assert right not in joined(report_of(user.run("--sdperf-engine=acme", "-v")))
+    assert right in joined(report_of(user.run("--sdperf-engine=acme", "-vv")))

@@ -76,7 +76,7 @@ def test_out_of_memory_is_a_value_that_is_stored_and_compared(acme, monkeypatch)
     monkeypatch.setenv("ACME", "oom")
     first = acme.run(*RECORD)
     assert first.ret == 0
-    assert "  fp32         acme       OOM                          NEW" in report_of(first)
+    assert "  fp32      OOM" in report_of(first)
     assert [verdict["code"] for verdict in acme.verdicts()] == ["no-baseline"]
     (session,) = acme.stored_case()["sessions"]
     assert (session["failure"], session["samples"]) == ("oom", [])

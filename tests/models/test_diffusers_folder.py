@@ -80,14 +80,28 @@ def test_a_text_encoder_is_imported_in_both_spellings(tmp_path, prefix):
     assert_equal(imported(place, "text_encoder"), expected)
 
 
-def test_what_the_installed_transformers_writes_is_imported(tmp_path):
-    from transformers import CLIPTextConfig, CLIPTextModel
+@pytest.mark.parametrize(
+    ("model", "component", "kind"),
+    [
+        ("sd15-thin", "text_encoder", "CLIPTextModel"),
+        ("sdxl-thin", "text_encoder", "CLIPTextModel"),
+        ("sdxl-thin", "text_encoder_2", "CLIPTextModelWithProjection"),
+    ],
+)
+def test_what_the_installed_transformers_writes_is_imported(tmp_path, model, component, kind):
+    import transformers
 
-    MODEL.draw_weights("text_encoder", tmp_path / "drawn.safetensors")
-    expected = load_file(tmp_path / "drawn.safetensors")
-    module = CLIPTextModel(CLIPTextConfig(**MODEL.config("text_encoder")))
-    module.save_pretrained(tmp_path / "pipe" / "text_encoder")
-    assert imported(tmp_path / "pipe" / "text_encoder", "text_encoder").keys() == expected.keys()
+    made = getattr(transformers, kind)(transformers.CLIPTextConfig(**MODELS[model].config(component)))
+    made.save_pretrained(tmp_path / "pipe" / component)
+    MODELS[model].draw_weights(component, tmp_path / "drawn.safetensors")
+    MODELS[model].import_weights(component, tmp_path / "pipe", tmp_path / "imported.safetensors")
+    obtained = load_file(tmp_path / "imported.safetensors")
+    assert obtained.keys() == load_file(tmp_path / "drawn.safetensors").keys()
+    state = {name.removeprefix("text_model."): tensor for name, tensor in made.state_dict().items()}
+    assert_equal(
+        {name.removeprefix("text_model."): tensor for name, tensor in obtained.items()},
+        {name: tensor for name, tensor in state.items() if not name.endswith("position_ids")},
+    )
 
 
 def test_names_of_old_autoencoders_are_understood(vae, decoder):
@@ -186,4 +200,43 @@ def test_a_model_that_predicts_something_else_is_refused(vae, decoder):
         "It is another model's; choose --model to fit it."
     )
     file.write_text("{}")
+    assert_equal(imported(vae), decoder)
+
+
+BAD_JSON = [
+    (
+        b"version https://git-lfs.github.com/spec/v1",
+        "cannot be read as JSON (Expecting value: line 1 column 1 (char 0))",
+    ),
+    (b"", "cannot be read as JSON (Expecting value: line 1 column 1 (char 0))"),
+    (b"{}}", "cannot be read as JSON (Extra data: line 1 column 3 (char 2))"),
+    (b"[]", "holds no JSON object"),
+]
+
+
+@pytest.mark.parametrize(("content", "why"), BAD_JSON)
+@pytest.mark.parametrize("name", ["scheduler/scheduler_config.json", "vae/model.safetensors.index.json"])
+def test_what_is_no_json_is_refused_with_its_file(vae, name, content, why):
+    file = vae.parent / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    assert refusal(vae) == f"{file} {why}. Fetch or convert it again."
+
+
+@pytest.mark.parametrize("named", [{}, [], None, {"a": 1}, "a.safetensors"])
+def test_an_index_that_names_no_files_is_refused(vae, named):
+    file = vae / "model.safetensors.index.json"
+    file.write_text(json.dumps({"weight_map": named}))
+    assert refusal(vae) == f"{file} names no files of weights (weight_map). Fetch or convert it again."
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_settings_are_read_as_notepad_and_diffusers_write_them(vae, decoder, encoding):
+    """With a byte order mark, or in UTF-16; DPM-Solver has a setting `lambda_min_clipped` that is infinite."""
+    (vae.parent / "scheduler").mkdir()
+    settings = json.dumps({"lambda_min_clipped": float("-inf"), "prediction_type": "epsilon"})
+    (vae.parent / "scheduler" / "scheduler_config.json").write_text(settings, encoding=encoding)
+    save_file(decoder, vae / "all.safetensors")
+    index = json.dumps({"weight_map": dict.fromkeys(decoder, "all.safetensors")})
+    (vae / "model.safetensors.index.json").write_text(index, encoding=encoding)
     assert_equal(imported(vae), decoder)

@@ -316,7 +316,7 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
     thread = threading.Thread(target=measure)
     thread.start()
     assert begun.wait(30)
-    threading.Timer(12, over.set).start()
+    threading.Timer(20, over.set).start()
     result = machine("-n1", "--sdperf-batch-size=1", cards=(card(0),))
     thread.join(60)
     assert result.ret == 0

@@ -23,6 +23,7 @@ from pytest_sdperf.cli.gate_run import check_device, gate_lines, judge_saved, st
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.settings import FAIL_ON
 from pytest_sdperf.core.tolerances import Override
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_info import RunInfo
@@ -153,9 +154,28 @@ def test_what_the_baseline_has_and_the_results_of_the_same_selection_lack_is_nam
     assert [line for line in lines if line.startswith("UNUSED")] == [
         f"UNUSED {key}: in the baseline, but its test brought no result" for key in gated.unused.found
     ]
-    nothing = 10 if len(gone) == 8 else 0
-    assert status(results, baseline) == nothing
-    assert status(results, baseline, fail_on=("unused",)) == (nothing or 12)
+    assert lines[1] == (
+        f"INVALID results of {plural(len(gone), 'case')} are missing that the run collected and the baseline has: what "
+        "a run writes holds every test"
+    )
+    assert (status(results, baseline), status(results, baseline, fail_on=("unused",))) == (10, 10)
+    # Where the run skipped them, was narrowed to others or ended early, or nothing is stored, nothing is missing.
+    skipped = {cases[number].key: "not today" for number in gone}
+    for changes in ({"skipped": skipped}, {"narrowed": NARROWED}):
+        whole = saved(*there, summary=dataclasses.replace(results.summary, **changes))
+        assert status(whole, baseline) == (10 if len(gone) == 8 else 0)
+    new = Baseline(machine=MACHINE, cases={one.case.key: stored(of=one.case) for one in there})
+    assert status(results, new) == (10 if len(gone) == 8 else 0)
+
+
+def test_a_test_that_measured_nothing_is_there_and_its_stored_case_is_unused():
+    other = case(batch_size=4)
+    baseline = Baseline(machine=MACHINE, cases={one.key: stored(of=one) for one in (CASE, other)})
+    collected = dataclasses.replace(WHOLE, selected=2, collected=(CASE, other))
+    results = saved(report(), CaseReport("a::asked for nothing", other), summary=collected)
+    gated = judge_saved(results, sources(baseline), policy=POLICY)
+    assert (gated.problems, gated.unused.found) == ((), {other.key: SILENT})
+    assert (status(results, baseline), status(results, baseline, fail_on=("unused",))) == (0, 12)
 
 
 @pytest.mark.parametrize("name", ["h200", "h200-sxm"])

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import pytest_sdperf
 from pytest_sdperf.checks import builtins
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.cli import main
 from pytest_sdperf.core.catalog import Catalog
@@ -310,6 +311,21 @@ def test_one_that_counts_is_held_to_what_is_stored(pytester, project):
     assert f"file of weight counts {path} is not valid" in damaged.stdout.str()
 
 
+def test_what_shares_a_table_and_has_other_columns_has_a_table_of_its_own(pytester, project, capsys):
+    other = LEAST.replace('"varied", "least"\n', '"varied", "least"\n    columns = ("samples",)\n')
+    other += "\n    def row(self, finding):\n        return ('one',)\n"
+    conftest = VARIED.replace("\ndef pytest", f"{other}\n\ndef pytest") + "    catalog.add_check(Least())\n"
+    both = ITS_TEST + "    sdperf_varied(sdperf_runner, 'least')\n"
+    result = project(conftest, both, *UNETS[:2], "--sdperf-optimization=fp32", "-v")
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    assert [line.split()[-1] for line in result.outlines if line.startswith("varied ")] == ["spread", "samples"]
+    assert main(["gate", "results.json", "--gpu=cpu", "--markdown=report.md"]) == 0
+    told = (pytester.path / "report.md").read_text(encoding="utf-8").splitlines()
+    assert told.count("### Varied") == 2
+    assert "| sd15-thin | unet least | fp32 (native) | ort-cpu | 1 | one | PASSED |" in told
+
+
 def test_asked_twice_a_test_is_refused(project):
     result = project(VARIED, ITS_TEST + "    sdperf_varied(sdperf_runner)\n", *UNETS)
     result.assert_outcomes(failed=2)
@@ -373,7 +389,8 @@ def test_no_name_of_a_check_is_a_metric_of_ours():
     for path in (Path(pytest_sdperf.__file__).parent / "checks").rglob("*.py"):
         words = re.findall(r"^(?:METRIC|METRICS|PLACEMENT)\b.* = (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         found |= {word for line in words for word in re.findall(r'"([a-z]+)"', line)}
-    assert {"latency", "attention", "batch"} <= found
+    found |= {name for name in OURS if "-" not in name}
+    assert {"latency", "attention", "batch", "fusions"} <= found
     for name in found - {"repeats"}:
         with pytest.raises(DuplicateNameError):
             fixtures_of_ours_and(type("Named", (Pictures,), {"name": name})())

@@ -159,6 +159,21 @@ def test_a_file_that_is_no_results_is_answered_with_what_to_do(tmp_path, text, m
     assert str(caught.value) == message.format(path=path, again=AGAIN)
 
 
+def test_a_row_that_does_not_fit_below_its_headings_is_refused_with_its_place(tmp_path):
+    data = json.loads(json.dumps(results_data(saved())))
+    ((name, check),) = [item for report in data["reports"] for item in report["checks"].items()]
+    check["rows"][0]["cells"].append("more")
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(ResultsError) as caught:
+        read_results(path)
+    count = len(check["columns"])
+    assert str(caught.value) == (
+        f"results {path} are not complete: {count + 1} cells below {count} headings - at "
+        f"`$.reports[0].checks.{name}.rows[0].cells`. {AGAIN}"
+    )
+
+
 def test_the_published_schema_is_the_one_of_the_code():
     write = "from pytest_sdperf.report.results import schema_text; print(schema_text(), end='')"
     written = SCHEMA_FILE.read_text(encoding="utf-8")

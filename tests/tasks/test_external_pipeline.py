@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -272,6 +274,36 @@ def test_code_is_not_part_of_the_identity_and_weights_are():
     settings = {**pipeline.scheduler.config, "beta_end": 0.02}
     pipeline.scheduler = type(pipeline.scheduler).from_config(settings)
     assert of(pipeline) != plain
+
+
+@pytest.mark.parametrize("task", ["run", "measure", "write"])
+def test_a_function_that_makes_another_pipeline_each_time_is_refused_with_the_likely_causes(task, context):
+    """As tensors that nobody filled hold what their process finds in memory."""
+    plan = TimingPlan(min_iterations=1, max_iterations=1, timed_s=0.0, warmup_s=0.0)
+
+    def do(function, identity):
+        case = case_of(function)
+        case = dataclasses.replace(case, own=dataclasses.replace(case.own, identity=identity))
+        {
+            "run": lambda: external_pipeline.run(RunCase(case), context),
+            "measure": lambda: external_pipeline.measure(MeasureCase(case, plan), context),
+            "write": lambda: external_pipeline.write(
+                external_pipeline.WriteFolder(case, context.out_dir / function), context
+            ),
+        }[task]()
+
+    do("make", described("make", context).identity)
+    known = described("drawn_anew", context).identity
+    with pytest.raises(PipelineError) as caught:
+        do("drawn_anew", known)
+    before, now = re.search(r"had the hash (\w{16}) when the run began, and (\w{16}) now", str(caught.value)).groups()
+    assert known == before != now
+    assert str(caught.value) == (
+        f"--sdperf-pipeline=own_factories:drawn_anew: drawn_anew() makes another pipeline in each process: its weights "
+        f"or settings had the hash {before} when the run began, and {now} now, so nothing can be compared or kept. "
+        f"Likely causes: tensors that are never filled (memory as it was found, as after offloading to disk), weights "
+        f"drawn without a fixed seed, or files that changed. Load every weight, and seed what is drawn."
+    )
 
 
 REFUSED = [

@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import BuildError
-from pytest_sdperf.tasks import TaskContext, fuse_ort
+from pytest_sdperf.fusing.optimizations import LADDER
+from pytest_sdperf.tasks import TaskContext, _ort_failures, fuse_ort
 from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
@@ -390,6 +391,34 @@ def test_a_fusion_of_onnxruntime_that_fails_is_named_with_the_way_round_it(tmp_p
     assert f"{said}{advice}" == (
         ". That is a fault of onnxruntime, not of pytest_sdperf. Fuse the graph with --fuser=native, or leave that "
         "fusion out with --optimization=all-group-norm."
+    )
+
+
+# Modules of fusions that models of Stable Diffusion go through -> the optimization that switches each on.
+FUSIONS = {
+    "attention": "fmha", "attention_clip": "fmha", "attention_unet": "fmha", "attention_vae": "fmha",
+    "bias_add": "bias-add", "biasgelu": "fp16", "biassplitgelu": "bias-split-gelu", "gelu": "fp16",
+    "group_norm": "group-norm", "layernorm": "fp16", "nhwc_conv": "nhwc-conv", "skip_group_norm": "group-norm",
+    "skiplayernorm": "fp16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("deeper", ["", "def deeper(): raise ValueError('too small.')"], ids=["itself", "in onnx"])
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_every_fusion_that_fails_is_named_with_what_leaves_it_out(fusion, deeper):
+    module = Path(onnxruntime.__file__).parent / "transformers" / f"fusion_{fusion}.py"
+    assert module.is_file()
+    names: dict[str, object] = {}
+    if deeper:
+        exec(compile(deeper, "/x/onnx/helper.py", "exec"), names)
+    text = "deeper()" if deeper else "raise ValueError('too small.')"
+    with pytest.raises(ValueError) as raised:
+        exec(compile(text, str(module), "exec"), names)
+    switches = {one.name: one.ort_options for one in LADDER}
+    assert str(_ort_failures.failed(raised.value, switches)) == (
+        f"the optimizer of onnxruntime {onnxruntime.__version__} failed in its fusion {fusion}: ValueError: too small. "
+        "That is a fault of onnxruntime, not of pytest_sdperf. Fuse the graph with --fuser=native, or leave that "
+        f"fusion out with --optimization=all-{FUSIONS[fusion]}."
     )
 
 

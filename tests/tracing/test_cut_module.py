@@ -11,11 +11,12 @@ import pytest
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.tracing import cut_module
 from pytest_sdperf.tracing.cut_module import ModuleCall, UncuttableError
 from pytest_sdperf.tracing.module_program import program
 
-PLAIN = {"device": "cpu", "tf32": False, "channels_last": False, "attention": "", "compile": None}
+PLAIN = ModuleRecipe("cpu")
 VAE = {
     "block_out_channels": [8, 16], "norm_num_groups": 4, "latent_channels": 4, "layers_per_block": 1,
     "down_block_types": ["DownEncoderBlock2D"] * 2, "up_block_types": ["UpDecoderBlock2D"] * 2,
@@ -158,13 +159,13 @@ def test_a_program_does_what_the_engine_does():
         call='given["0"], return_dict=False',
         taken="[0]",
         limit=1.5e-4,
-        recipe={
-            "device": "cuda",
-            "tf32": True,
-            "channels_last": True,
-            "attention": "FLASH_ATTENTION",
-            "compile": {"mode": "default", "fullgraph": True},
-        },
+        recipe=ModuleRecipe(
+            "cuda",
+            tf32=True,
+            channels_last=True,
+            attention="FLASH_ATTENTION",
+            compile={"mode": "default", "fullgraph": True},
+        ),
         path="unet",
     )
     assert text == (
@@ -218,7 +219,7 @@ def test_a_program_does_what_the_engine_does():
 def test_xformers_is_put_in_as_the_engine_puts_it_in():
     text = program(
         imports="", built="torch.nn.SiLU()", config={}, weights=[], buffers=[], call='given["0"]', taken="", limit=1.0,
-        recipe={**PLAIN, "attention": "xformers"}, path="act",
+        recipe=ModuleRecipe("cpu", attention="xformers"), path="act",
     )  # fmt: skip
     assert "from diffusers.models.attention_processor import Attention, XFormersAttnProcessor\n" in text
     assert (

@@ -100,6 +100,40 @@ def test_dequantize(kind, zero, form):
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("shapes", [((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2, 3))])
+@pytest.mark.parametrize("op_type", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min"])
+def test_comparisons(op_type, shapes, kind):
+    random = np.random.default_rng(0)
+    a, b = (random.integers(0, 3, shape).astype(kind) for shape in shapes)
+    output = helper.np_dtype_to_tensor_dtype(np.dtype(kind)) if op_type in ("Max", "Min") else TensorProto.BOOL
+    expected, found = both(op_type, {"a": a, "b": b}, {}, output=output)
+    assert found.numpy().dtype.kind == expected.dtype.kind
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("op_type", ["And", "Or", "Not"])
+def test_logic(op_type):
+    a, b = np.array([[True], [False]]), np.array([True, False])
+    inputs = {"a": a} if op_type == "Not" else {"a": a, "b": b}
+    expected, found = both(op_type, inputs, {}, output=TensorProto.BOOL)
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("op_type", ["Ceil", "Floor"])
+def test_whole_numbers(op_type):
+    x = np.array([-1.5, -1.0, -0.2, 0.0, 0.2, 1.0, 1.5], np.float32)
+    expected, found = both(op_type, {"x": x}, {})
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, 3, -1, -3])
+def test_flatten(axis):
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    expected, found = both("Flatten", {"x": x}, {}, **({} if axis is None else {"axis": axis}))
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
 def test_numbers_of_four_bits_are_read():
     import ml_dtypes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import torch
 
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.values.located import Location
+from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tracing import reproduction, search
 from pytest_sdperf.tracing.activations import ActivationIndex
 from pytest_sdperf.tracing.dataflow import DataflowSearch
@@ -30,7 +32,7 @@ APPROXIMATE = {"optimization.enable_gelu_approximation": "1"}
 
 
 def session_of(config):
-    return {"providers": [["CPUExecutionProvider", {}]], "graph_optimization_level": "ORT_ENABLE_ALL", "config": config}
+    return SessionRecipe((("CPUExecutionProvider", {}),), "ORT_ENABLE_ALL", config)
 
 
 @pytest.fixture
@@ -263,7 +265,7 @@ def test_what_is_put_into_memory_is_computed_in_every_call(graph, tmp_path):
 def test_a_graph_that_is_compiled_for_its_shapes_is_left_alone(graph, tmp_path, provider):
     walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
     real = reproduction.real(walk, suspect, obtained, **HOW)
-    session = {**session_of({}), "providers": [[provider, {}], ["CPUExecutionProvider", {}]]}
+    session = dataclasses.replace(session_of({}), providers=((provider, {}), ("CPUExecutionProvider", {})))
     reproduction.write(tmp_path / "files", graph, suspect, real, session)
     assert [one.name for one in onnx.load(tmp_path / "files/subgraph.onnx").graph.input] == ["a"]
     assert "for numbers in [0]:" in (tmp_path / "files/reproduce.py").read_text()

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_sdperf.checks.judging.fitness import invalid, unfit
 from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.latency import METRIC
-from pytest_sdperf.checks.pipelines.judging.memory import ALLOCATOR, more_than, source_of, spelled
-from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
-from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
+from pytest_sdperf.checks.pipelines.judging.memory import PEAKS, Peak, more_than
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.stats.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.core.units import above_or_below, megabytes, percent, plural, seconds, share
@@ -56,7 +55,7 @@ def _compared(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
     out_of_memory = _out_of_memory(pairs)
     yield out_of_memory or _latency(pairs, policy=policy)
     if out_of_memory is None:
-        yield from filter(None, (_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS))
+        yield from filter(None, (_memory(pairs, peak, policy=policy) for peak in PEAKS.values()))
 
 
 def _is_defect(verdict: Verdict) -> bool:
@@ -69,7 +68,7 @@ def _not_judged(pairs: Pairs, why: str) -> Verdict:
         f"{opening(pairs.a.case)} latency and memory of B are not judged: side A, which they would be judged by, "
         f"{why}. Correct A, or compare with another one."
     )
-    return invalid(SIDE_A_DEFECT, sentence, metric=METRIC)
+    return invalid(SIDE_A_DEFECT, sentence, metric=LATENCY.name)
 
 
 def _as_invalid(verdict: Verdict) -> Verdict:
@@ -114,7 +113,7 @@ def more_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> in
     more = policy.pair_analyses.more(pairs.count)
     if not more or pairs.a.out_of_memory or pairs.b.out_of_memory or next(_problems(pairs, policy=policy), None):
         return 0
-    if a_disagrees or any(map(_is_defect, judge_runtime_report(pairs.a, policy=policy))):
+    if a_disagrees or any(map(_is_defect, _runtime_report(pairs, policy=policy)["A"])):
         return 0  # nothing is judged by such a side
     return more if found_by(policy, ratio_of(pairs)) == "open" else 0
 
@@ -169,8 +168,9 @@ def of_side(name: str, verdict: Verdict) -> Verdict:
 
 def _runtime_report(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:
     """Judge what ran of each side: a time of something else than was asked for is no time of that side."""
+    ran = [metric for metric in OURS.values() if not metric.leveled]
     return {
-        name: [of_side(name, verdict) for verdict in judge_runtime_report(side, policy=policy)]
+        name: [of_side(name, found) for one in ran if (found := one.judge(side, None, policy=policy))]
         for name, side in pairs.sides.items()
     }
 
@@ -178,27 +178,27 @@ def _runtime_report(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Ve
 def _out_of_memory(pairs: Pairs) -> Verdict | None:
     what = f"{opening(pairs.a.case)} latency"
     if pairs.a.out_of_memory and pairs.b.out_of_memory:
-        return Verdict(Outcome.HELD, "oom-on-both-sides", f"{what} is OOM on both sides.", METRIC)
+        return Verdict(Outcome.HELD, "oom-on-both-sides", f"{what} is OOM on both sides.", LATENCY.name)
     if pairs.b.out_of_memory:
         took = f"A took {seconds(center(pairs.a))}" if pairs.a.samples else "A had enough"
         sentence = f"{what} of B is OOM: the device ran out of memory where {took}."
-        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC)
+        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, LATENCY.name)
     if pairs.a.out_of_memory:
         took = f"B takes {seconds(center(pairs.b))}" if pairs.b.samples else "B has enough"
         sentence = f"{what} of A is OOM: the device ran out of memory where {took}."
-        return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC)
+        return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, LATENCY.name)
     return None
 
 
-def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
+def _memory(pairs: Pairs, peak: Peak, *, policy: Policy) -> Verdict | None:
     """Compare one of the peaks; None where a CPU machine, or the allocators, can tell it of neither side."""
-    peak, what = MEMORY_METRICS[metric], f"{opening(pairs.a.case)} {spelled(metric)} of B"
-    a, b = ([peak(sample) or 0 for sample in side.samples] for side in (pairs.a, pairs.b))
-    if not any((*a, *b)) and (policy.on_cpu or metric == ALLOCATOR):
+    metric, what = peak.name, f"{opening(pairs.a.case)} {peak.title} of B"
+    a, b = ([peak.extract(sample) or 0 for sample in side.samples] for side in (pairs.a, pairs.b))
+    if not any((*a, *b)) and (policy.on_cpu or peak.of):
         return None
     if min(*a, *b) <= 0:
         return invalid("memory-missing", f"{what} or of A is missing from a sample.", metric=metric)
-    sources = {source_of(sample, metric) for side in (pairs.a, pairs.b) for sample in side.samples}
+    sources = {peak.source_of(sample) for side in (pairs.a, pairs.b) for sample in side.samples}
     if len(sources) > 1:
         told = " and ".join(sorted(source or "unknown" for source in sources))
         return invalid("memory-source-changed", f"{what} cannot be compared with A's: {told} memory.", metric=metric)
@@ -251,4 +251,4 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
         "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"
         f"{wider}.",
     }[code]
-    return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))
+    return Verdict(outcome, code, sentence, LATENCY.name, b, a, a / (1 + effect), a * (1 + effect))

@@ -31,7 +31,7 @@ def judge_graphs(measurement: Measurement, stored: StoredCase | None, *, policy:
     counted = measurement.counts
     if not counted and not before:
         return (_uncounted(measurement.case.component),) if measurement.case.exporter else ()
-    changes = since(stored.last, measurement.subject) if stored is not None and before else ""
+    changes = since(stored, measurement.subject)
     judged = (
         _judge_graph(name, counts, before.get(name), policy=policy, changes=changes)
         for name, counts in sorted(counted.items())

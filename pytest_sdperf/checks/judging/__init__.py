@@ -1,1 +1,1 @@
-"""The parts of `judge()`: fitness, latency, memory and graph. Each is pure and knows nothing of the others."""
+"""What verdicts share: is the machine fit, how strictly is it judged, in which words."""

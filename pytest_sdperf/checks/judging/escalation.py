@@ -7,13 +7,16 @@ import math
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import Differences, unfit
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.latency import expected, judge_latency, may_still_move
-from pytest_sdperf.checks.pipelines.judging.memory import DRAWN, METRICS, judge_memory
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
+from pytest_sdperf.checks.pipelines.judging.memory import DRAWN, PEAKS
+from pytest_sdperf.core.stats.bounds import reach
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
 
 OPEN = ("latency-open", "latency-no-replicates")
 NOISY = "latency-too-noisy"
+# How sure it must be that more processes would not change a verdict, before it is given early.
+STILL_MOVES = 0.95
 
 
 def more_processes(
@@ -35,25 +38,26 @@ def more_processes(
     more = policy.analyses.more(len(measurement.samples))
     if not more or stored is None or unfit(measurement, stored, policy=policy, differences=differences):
         return 0
-    verdict = judge_latency(measurement, stored, policy=policy)
+    verdict = LATENCY.judge(measurement, stored, policy=policy)
     if verdict.outcome is not Outcome.REGRESSED and _took_more(measurement, stored, policy=policy):
         return more
     if verdict.code in OPEN:
         return more
     if verdict.outcome not in (Outcome.HELD, Outcome.INCONCLUSIVE) or measurement.out_of_memory:
         return 0
-    _, interval = expected(measurement, stored, policy=policy)
+    _, interval = LATENCY.expected(measurement, stored, policy=policy)
     if verdict.code == NOISY:
         return more if interval.basis == "processes" else 0
     change = abs(math.log(measurement.latency_s / interval.center))
     edges = (math.log(interval.ratio), math.log(max(interval.ratio, 1 + policy.latency_effect)))
-    return more if any(abs(change - edge) < may_still_move(measurement, stored) for edge in edges) else 0
+    moves = reach(LATENCY.before(stored), measurement.medians_s, confidence=STILL_MOVES)
+    return more if any(abs(change - edge) < moves for edge in edges) else 0
 
 
 def _took_more(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> bool:
     """Whether all processes took more memory than before, and are so few that all may have drawn a large workspace."""
     if measurement.out_of_memory:
         return False
-    found = [verdict for name in METRICS if (verdict := judge_memory(measurement, stored, name, policy=policy))]
+    found = [peak.judge(measurement, stored, policy=policy) for peak in PEAKS.values()]
     few = len(measurement.samples) < 2 * policy.processes
-    return any(one.code == DRAWN or (few and one.outcome is Outcome.REGRESSED) for one in found)
+    return any(one.code == DRAWN or (few and one.outcome is Outcome.REGRESSED) for one in found if one is not None)

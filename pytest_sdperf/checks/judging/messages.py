@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_sdperf.baselines.stored import Session
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.core.values import Case
 
 _SPELLED = {"unet": "UNet", "vae": "VAE"}
@@ -34,7 +34,7 @@ def version_changes(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str
     )
 
 
-def since(session: Session, new: Mapping[str, str]) -> str:
-    """Return the part of a sentence that says what changed since a session; empty if nothing did."""
-    changes = version_changes(session.subject, new)
+def since(stored: StoredCase | None, new: Mapping[str, str]) -> str:
+    """Return the part of a sentence that says what changed since the newest stored session; empty if nothing did."""
+    changes = version_changes(stored.last.subject, new) if stored is not None and stored.sessions else ()
     return f"; since then: {', '.join(changes)}" if changes else ""

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pytest_sdperf.core.settings import FAIL_ON, Settings
 from pytest_sdperf.core.stats.interim import InterimAnalyses
 from pytest_sdperf.core.stats.pairs import analyses_of
-from pytest_sdperf.core.tolerances import Override
+from pytest_sdperf.core.tolerances import OF_TOLERANCE, Override
 from pytest_sdperf.core.units import share
 
 # How late a comparison with stored sessions spends its error rate: more processes say little about how sessions
 # differ, so early analyses are there to end what is clear, and the last one keeps most.
 LATE = 2.0
-# Name of a tolerance -> what it sets; it is one number for all kinds of memory.
-OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
-    "latency": ("min_effect",),
-    "memory": ("memory_effect", "host_memory_effect", "allocator_effect"),
-    "counts": ("node_effect",),
-    "kernels": ("launch_effect",),
-    "build-time": ("build_effect",),
-    "warm-start": ("start_effect",),
-    "artifact-size": ("size_effect",),
-    "compiled-size": ("compiled_effect",),
-}
 
 
 def fail_on_field(name: str) -> str:

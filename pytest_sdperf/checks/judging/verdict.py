@@ -10,14 +10,7 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.fusions.graph import judge_graphs
 from pytest_sdperf.checks.judging.fitness import Differences, unfit
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.artifacts import judge_build_time, judge_size, judge_warm_start
-from pytest_sdperf.checks.pipelines.judging.kernels import judge_kernels
-from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
-from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
-from pytest_sdperf.checks.pipelines.judging.memory import judge_memory
-from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics
-from pytest_sdperf.checks.pipelines.judging.partitions import judge_partitions
-from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
+from pytest_sdperf.checks.pipelines.judging.metrics import metrics_of
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
@@ -39,26 +32,17 @@ def judge(
         policy: How strictly.
         differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
 
-    Returns: One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts`
-        per graph, `kernels`, `partitions`, `host-waits`, `energy`, `build-time`, `warm-start`, `artifact-size`, those
-        of `runtime_report`, and each of a plug-in); a metric that the case cannot have (no graph, no memory reading on
-        this CPU, nothing built in this run) has none, nor has energy against a baseline that is older than it. One
-        INVALID verdict with the metric `measurement` when nothing about it can be judged. Never empty.
+    Returns:
+        One verdict per metric, and of `counts` per graph; a metric that the case cannot have (no graph, no memory
+        reading on this CPU, nothing built in this run) has none. One INVALID verdict with the metric `measurement` when
+        nothing about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
         return (problem,)
     verdicts: list[Verdict | None] = []
     if measurement.case.engine:
-        verdicts.append(judge_latency(measurement, stored, policy=policy))
-        if not measurement.out_of_memory:
-            verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
-            verdicts += judge_runtime_report(measurement, stored, policy=policy)
-            verdicts += [
-                gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
-            ]
-            verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
-            verdicts += judge_metrics(measurement, stored, policy=policy)
+        verdicts += [metric.judge(measurement, stored, policy=policy) for metric in metrics_of(measurement)]
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -26,6 +26,7 @@ from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.core.values.case import EXTERNAL
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tasks._execution import Ran, RunCase, ShowingFiles
 from pytest_sdperf.tasks.trace import FindNode, NodeFound, Reveal, Revealed
 
@@ -68,7 +69,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
         located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
     files = found.files
     if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
-        files = (*_with_random_weights(target, located, seen.recipe, dtype=dtype), *files)
+        files = (*_with_random_weights(target, located, seen.session, dtype=dtype), *files)
     return reproductions.keep(target, located, files, folder=folder, real_weights=real_weights)
 
 
@@ -92,12 +93,12 @@ class _Seen:
 
     Attributes:
         obtained: File (npz) with the values.
-        recipe: How the engine makes a session; empty where it does not say.
+        session: How the engine makes its session; None where it does not say.
         values: How many inner values there are.
     """
 
     obtained: Path
-    recipe: Mapping[str, Any]
+    session: SessionRecipe | None
     values: int
 
 
@@ -110,7 +111,7 @@ def _inside(target: SearchTarget, build: Build, *, share: int) -> _Seen:
     if _CUDA_GRAPH in part.options:  # its outputs have fixed places
         part = dataclasses.replace(part, options={**part.options, _CUDA_GRAPH: "off"})
     ran = runner.task("run", RunCase(dataclasses.replace(case, parts={component: part}), inside=True), Ran)
-    return _Seen(Path(ran.outputs), ran.recipe, told.values)
+    return _Seen(Path(ran.outputs), ran.session, told.values)
 
 
 def _probe(build: Build, path: Path, *, share: int) -> Build:
@@ -142,18 +143,20 @@ def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 
 
 def _with_random_weights(
-    target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str
+    target: SearchTarget, found: Located, session: SessionRecipe | None, *, dtype: str
 ) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
-        return _redrawn(target, found, recipe, dtype=dtype)
+        return _redrawn(target, found, session, dtype=dtype)
     except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
         lines = str(error).strip().splitlines()
         target.runner.context.say(f"looking again with random weights failed: {lines[0] if lines else error}")
         return []
 
 
-def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> Sequence[ShowingFiles]:
+def _redrawn(
+    target: SearchTarget, found: Located, session: SessionRecipe | None, *, dtype: str
+) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
@@ -161,7 +164,7 @@ def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *,
     What an exporter makes wrong is exported again, of a module with random weights, and compared with that module.
     """
     exports = found.kind == "export"
-    if not recipe or found.kind not in ("export", "graph"):
+    if session is None or found.kind not in ("export", "graph"):
         return []  # nobody knows how the files would be run, or it is no fault of a graph
     if exports and target.runner.case.exporter == EXTERNAL:
         return []  # nobody can export it again
@@ -173,7 +176,7 @@ def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *,
     if references is None:
         return []
     build = runner.build(runner.case.component)
-    seen = _find(again, build, None, recipe, expected, dtype=dtype, graphs=references)
+    seen = _find(again, build, None, session, expected, dtype=dtype, graphs=references)
     location = seen.located.location
     if (
         location is None
@@ -195,7 +198,7 @@ def _compared(
 ) -> NodeFound:
     if references is None:
         return NodeFound(Located(target.runner.case.component, "export"))
-    return _find(target, build, seen.obtained, seen.recipe, expected, dtype=dtype, graphs=references)
+    return _find(target, build, seen.obtained, seen.session, expected, dtype=dtype, graphs=references)
 
 
 def _by_modules(
@@ -208,7 +211,7 @@ def _by_modules(
     export: Located,
 ) -> NodeFound:
     """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
-    found = _find(target, build, seen.obtained, seen.recipe, expected, dtype=dtype, graphs=())
+    found = _find(target, build, seen.obtained, seen.session, expected, dtype=dtype, graphs=())
     located = found.located
     if export.location is None or located.location is None:
         return found
@@ -228,7 +231,7 @@ def _find(
     target: SearchTarget,
     build: Build,
     obtained: Path | None,
-    recipe: Mapping[str, Any],
+    session: SessionRecipe | None,
     expected: Mapping[str, Path],
     *,
     dtype: str,
@@ -246,7 +249,7 @@ def _find(
         rough=expected.get(dtype),
         dtype=dtype,
         device=torch_device(runner),
-        session=recipe,
+        session=session,
     )
     return _own_task(runner, "find", request, NodeFound)
 

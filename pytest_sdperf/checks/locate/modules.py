@@ -15,6 +15,7 @@ from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough, limit
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.tasks._execution import Ran, RunCase
 from pytest_sdperf.tasks.cut import CutModule, ModuleCut
 from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
@@ -85,9 +86,9 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
             return located
     else:
         located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
-    if not seen.recipe:
+    if seen.module is None:
         return located.saying(_UNTOLD.format(engine=runner.case.engine))
-    cut = _cut(target, found.calls, seen.recipe, dtype=dtype)
+    cut = _cut(target, found.calls, seen.module, dtype=dtype)
     if cut.why:
         return located.saying(_UNCUT.format(why=cut.why))
     if cut.others:
@@ -95,7 +96,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
     return reproductions.keep(target, located, cut.files, folder=folder, real_weights=real_weights)
 
 
-def _cut(target: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str) -> ModuleCut:
+def _cut(target: SearchTarget, calls: Sequence[tuple[str, int]], recipe: ModuleRecipe, *, dtype: str) -> ModuleCut:
     """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
     runner, plain = target.runner, plain_runner(target.runner)
     component = runner.case.component

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.latency import METRIC as LATENCY
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.units import percent, share
@@ -20,7 +20,7 @@ def doubt(report: CaseReport) -> str:
 
 def slower_than_level(report: CaseReport) -> str:
     """Say that a median is slower than the stored level by more than the smallest effect, however wide noise is."""
-    latency, effect = report.verdict(LATENCY), (report.policy or Policy()).latency_effect
+    latency, effect = report.verdict(LATENCY.name), (report.policy or Policy()).latency_effect
     if latency is None or not (latency.obtained and latency.expected):
         return ""
     ratio = latency.obtained / latency.expected

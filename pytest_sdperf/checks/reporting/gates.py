@@ -11,10 +11,7 @@ from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome
 
 # What has stored sessions that no longer say what is normal once it has changed; so has each metric of a plug-in.
-LEVELS = (
-    *("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions"),
-    *(*OURS, "build-time", "warm-start", "artifact-size"),
-)
+LEVELS = tuple(name for name, metric in OURS.items() if metric.leveled)
 # A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
 JUDGED_ALONE = (*LEVELS, "counts", "measurement")
 WHOLE = (PIPELINE, "image")

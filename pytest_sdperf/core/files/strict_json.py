@@ -11,6 +11,7 @@ _DEEPEST = 64
 # A product of three such whole numbers is still less than the largest float.
 _DIGITS = 100
 _SHOWN = 20
+_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _LARGE = re.compile(rf"[eE]\+?\d{{3}}|\d{{{_DIGITS + 1}}}")
 _PLAIN = (float, int, type(None))
 
@@ -117,6 +118,13 @@ def _problem(value: Any, depth: int = 0) -> tuple[str, str] | None:
 
 def _is_whole(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+def whole(text: str) -> str:
+    """Return a text that a file can hold and `read` reads: of a path or an argument that is no UTF-8, what is not."""
+    if _is_whole(text):
+        return text
+    return _HALF.sub("\ufffd", text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def step(name: str | int) -> str:

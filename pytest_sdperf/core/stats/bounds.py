@@ -8,11 +8,13 @@ from __future__ import annotations
 import functools
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 SESSIONS_FOR_SPREAD = 3
+_LARGEST = math.log(sys.float_info.max)
 
 # The median of n normal values spreads at most this much more than their mean (its limit for large n).
 MEDIAN_SPREAD = math.sqrt(math.pi / 2)
@@ -24,7 +26,8 @@ class Interval:
 
     Attributes:
         center: Geometric mean of the stored sessions, in their unit.
-        ratio: A new session is inside from `center / ratio` to `center * ratio`; infinite without any replicate.
+        ratio: A new session is inside from `center / ratio` to `center * ratio`; infinite without any replicate, or
+            where few of them are so far apart that noise may do anything.
         spread: Standard deviation of the logarithm that `ratio` rests on; NaN without any replicate.
         basis: `sessions` (three or more of them), `processes` (fewer), or `nothing` (not one replicate).
         sessions: Stored sessions that were used.
@@ -105,13 +108,18 @@ def predict(
         spread = statistics.stdev(centers)
         variance = spread**2 * (1 + 1 / count) + _of_fewer_processes(stored, new)
         half = t_quantile(confidence, count - 1) * math.sqrt(variance)
-        return Interval(center, math.exp(max(half, floor)), spread, "sessions", count)
+        return Interval(center, _ratio(max(half, floor)), spread, "sessions", count)
     spread, degrees = pooled_spread([*stored, new])
     if not degrees:
         return Interval(center, math.inf, math.nan, "nothing", count)
     variance_of_center = sum(1 / len(medians) for medians in stored) / count**2
     half = t_quantile(confidence, degrees) * spread * MEDIAN_SPREAD * math.sqrt(1 / len(new) + variance_of_center)
-    return Interval(center, math.exp(half + floor), spread, "processes", count)
+    return Interval(center, _ratio(half + floor), spread, "processes", count)
+
+
+def _ratio(half: float) -> float:
+    """Return the ratio of half an interval of logarithms; infinite where no float holds it."""
+    return math.exp(half) if half < _LARGEST else math.inf
 
 
 def _of_fewer_processes(stored: Sequence[Sequence[float]], new: Sequence[float]) -> float:

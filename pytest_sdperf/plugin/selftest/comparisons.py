@@ -14,7 +14,7 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.ab.pairs import judge_ratio, more_pairs, ratio_of
 from pytest_sdperf.checks.judging.escalation import more_processes
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.core.stats.pairs import Pairs, order
 from pytest_sdperf.core.values import Case, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome
@@ -77,7 +77,7 @@ def by_sessions(stored: Sequence[Sequence[Sample]], take: Take, case: Case, *, p
         measurement = Measurement(case, samples)
         more = more_processes(measurement, baseline, policy=policy, differences={})
         if not more:
-            return Judged(judge_latency(measurement, baseline, policy=policy).outcome, len(samples))
+            return Judged(LATENCY.judge(measurement, baseline, policy=policy).outcome, len(samples))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pytest_sdperf.builds.execution import compilations
 from pytest_sdperf.builds.execution.compilations import Compilations
 from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.inventory import Inventory
+from pytest_sdperf.builds.processes import signs_of_life
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.device import Device
@@ -254,6 +255,32 @@ def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
         "compiling probe unet: it took 8.2 min last time",
         f"compiling probe unet: {unknown}",
     ]
+
+
+def test_it_gives_signs_of_life_until_it_is_compiled(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(signs_of_life, "EVERY_S", 0.001)
+    lines, alive = [], threading.Event()
+
+    def say(text):
+        lines.append(text)
+        if text.startswith("still "):
+            alive.set()
+
+    load = here.engine.load
+
+    @contextmanager
+    def slow(request):
+        assert alive.wait(60)
+        with load(request) as runner:
+            yield runner
+
+    monkeypatch.setattr(here.engine, "load", slow)
+    find(session(tmp_path, say=say), here, tmp_path)
+    first = next(line for line in lines if line.startswith("still "))
+    assert first == (
+        "still compiling probe unet: 0 s so far; after 20.6 min it is ended and its case is INVALID "
+        "(sdperf_build_timeout)"
+    )
 
 
 def test_a_timeout_names_the_option_that_allows_more(here, tmp_path):

@@ -197,6 +197,32 @@ def test_a_hang_is_ended_with_its_children(tmp_path, libraries):
         os.kill(pid, 0)
 
 
+ABANDONED = """
+import os, sys
+from pathlib import Path
+from pytest_sdperf.builds.processes.process import run_task
+from pytest_sdperf.core.catalog import Registrar
+
+def leave(event):
+    os.write(1, event.text.encode())
+    os._exit(1)
+
+run_task(
+    "worker_tasks:nap", {}, out_dir=Path(sys.argv[2]), timeout_s=600.0, libraries=tuple(sys.argv[3:]),
+    registrars=[Registrar("worker_tasks", Path(sys.argv[1]))], on_event=leave,
+)
+"""
+
+
+@both_ways
+def test_a_worker_that_nobody_waits_for_any_more_ends_once_it_is_done(tmp_path, libraries):
+    """As where pytest-timeout ends pytest, or somebody kills it."""
+    told = [str(HERE / "worker_tasks.py"), str(tmp_path / "out"), *libraries]
+    left = subprocess.run([sys.executable, "-c", ABANDONED, *told], capture_output=True, text=True, check=False)
+    assert left.returncode == 1
+    assert has_ended(int(left.stdout.removeprefix("child ")))
+
+
 def has_ended(pid: int) -> bool:
     """Give a killed process a moment to go; in a container nobody may collect what is left of it."""
     for _ in range(100):

@@ -116,6 +116,16 @@ def test_a_folder_without_graphs_says_what_it_holds_instead(tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["onnx/unet/model.onnx", "unet/model_fp16.onnx", "unet/a/b.onnx", "model.onnx"])
+def test_graphs_of_other_layouts_are_named(tmp_path, name):
+    (tmp_path / "given" / name).parent.mkdir(parents=True)
+    (tmp_path / "given" / name).touch()
+    assert refusal(tmp_path / "given") == (
+        f"--sdperf-onnx-dir={tmp_path / 'given'}: it holds {name}, but no graph at the place where one is looked for. "
+        f"{LAYOUT}"
+    )
+
+
 def test_a_component_that_is_not_there(tmp_path):
     write(tmp_path, "unet", make_unet())
     assert refusal(tmp_path, "text_encoder") == (

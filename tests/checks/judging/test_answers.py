@@ -9,7 +9,7 @@ from sample_values import measurement, sample_with
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.answers import METRIC, judge_answers, remark_of
+from pytest_sdperf.checks.pipelines.judging.answers import Answers
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Measurement, to_json
@@ -29,6 +29,14 @@ def answered(digests: str, *, promised: bool = True, replaced: str = "", compare
     )
 
 
+def judge_answers(found):
+    return Answers().judge(found, None, policy=Policy())
+
+
+def remark_of(found):
+    return Answers().remark(found)
+
+
 BROKEN = " to the same inputs, and ort-cpu promises equal bits for equal calls on this kind of device."
 
 
@@ -46,7 +54,7 @@ BROKEN = " to the same inputs, and ort-cpu promises equal bits for equal calls o
 def test_a_promise_of_equal_bits_that_is_not_kept_fails(found, several):
     verdict = judge_answers(found)
     assert verdict is not None
-    assert (verdict.outcome, verdict.code, verdict.metric) == (Outcome.FAILED, "bits-differ", METRIC)
+    assert (verdict.outcome, verdict.code, verdict.metric) == (Outcome.FAILED, "bits-differ", "answers")
     assert verdict.sentence == f"UNet: {several}{BROKEN}"
     assert remark_of(found) is None
     # The gate, which has nothing but the file, says the same.

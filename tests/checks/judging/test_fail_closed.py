@@ -7,6 +7,7 @@ import json
 import pytest
 import scipy.stats  # noqa: F401 - pytest runs inside this process, which can load numpy only once
 
+from pytest_sdperf import cli
 from pytest_sdperf.plugin.removed import told
 
 XDIST = ["xdist.plugin"]
@@ -102,6 +103,20 @@ def test_a_narrowed_run_says_that_nobody_looked(project, arguments):
     assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
     result.stdout.fnmatch_lines(["verdicts of 1 case: 1 HELD"])
     assert result.ret == 0
+
+
+@pytest.mark.parametrize("asked_for_nothing", [False, True])
+@pytest.mark.parametrize("taken", [0, 1])
+def test_results_without_a_test_that_the_run_collected_are_invalid(project, pytester, asked_for_nothing, taken):
+    tests = TWO.replace("bench(runner)\n", "pass\n", 1) if asked_for_nothing else TWO
+    assert project(tests, "--sdperf-json=results.json").ret == 0
+    gate = ["gate", "results.json", "--gpu=toy-cpu", "--baselines=baselines"]
+    assert cli.main(gate) == 0
+    data = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))
+    assert len(data["reports"]) == 2
+    del data["reports"][taken]
+    (pytester.path / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    assert cli.main(gate) == 10
 
 
 # As plugins do that share tests out: some tell pytest what they take away, some do not.

@@ -15,6 +15,7 @@ from pytest_sdperf.checks.locate.modules import first_wrong, found_in
 from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values.located import Location
+from pytest_sdperf.core.values.recipe import ModuleRecipe
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.cut import ModuleCut
 
@@ -109,7 +110,7 @@ def of_torch(folder, *, plain=PLAIN, output=EXACT["net"]):
 
 
 def searched(monkeypatch, *, cut, recipe, paths, inside=""):
-    answers = iter([Ran("", inside=inside, recipe=recipe)])
+    answers = iter([Ran("", inside=inside, module=recipe)])
     runner = SimpleNamespace(
         case=case(component="unet", engine="own-engine"),
         dtype="float16",
@@ -130,7 +131,7 @@ COMPILED = (
 def test_why_a_module_was_not_cut_out_is_said(monkeypatch, tmp_path):
     why = "it is called with an object of DynamicCache"
     cut = ModuleCut(why=why)
-    located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"}, paths=of_torch(tmp_path))
+    located = searched(monkeypatch, cut=cut, recipe=ModuleRecipe("cpu"), paths=of_torch(tmp_path))
     assert located.told == COMPILED + (
         "No files that show it were made: it is called with an object of DynamicCache, so it cannot be built without "
         "the code around it."
@@ -138,14 +139,14 @@ def test_why_a_module_was_not_cut_out_is_said(monkeypatch, tmp_path):
 
 
 def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch, tmp_path):
-    assert searched(monkeypatch, cut=None, recipe={}, paths=of_torch(tmp_path)).told == COMPILED + (
+    assert searched(monkeypatch, cut=None, recipe=None, paths=of_torch(tmp_path)).told == COMPILED + (
         "No files that show it were made: the engine own-engine does not tell how it calls a module (`Runner.recipe`)."
     )
 
 
 def test_weights_that_are_not_those_of_the_reference_are_said(monkeypatch, tmp_path):
     cut = ModuleCut(others=("weight", "bias", "a", "b"))
-    located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"}, paths=of_torch(tmp_path))
+    located = searched(monkeypatch, cut=cut, recipe=ModuleRecipe("cpu"), paths=of_torch(tmp_path))
     assert located.told == COMPILED + "Its weights are not those of the reference: weight, bias, a (4 in all)."
 
 
@@ -156,7 +157,7 @@ def test_where_plain_torch_is_not_finite_no_engine_is_blamed(monkeypatch, tmp_pa
     broken = np.full(64, bad)
     plain = {**PLAIN, "net.0.act#2": broken, "net.0": broken, "net.1<0": broken, "net": broken}
     paths = of_torch(tmp_path, plain=plain, output=broken)
-    located = searched(monkeypatch, cut=None, recipe={}, paths=paths, inside=inside and str(tmp_path / inside))
+    located = searched(monkeypatch, cut=None, recipe=None, paths=paths, inside=inside and str(tmp_path / inside))
     assert sentence(located) == (
         "In plain torch itself the unet goes wrong at net.0.act: not all of its values are finite. The reference has "
         "numbers there, which this dtype cannot hold: of what follows nothing can be called right, whatever "
@@ -166,5 +167,5 @@ def test_where_plain_torch_is_not_finite_no_engine_is_blamed(monkeypatch, tmp_pa
 
 def test_where_only_the_output_of_plain_torch_is_not_finite_it_is_named(monkeypatch, tmp_path):
     paths = of_torch(tmp_path, output=np.full(64, np.inf))
-    located = searched(monkeypatch, cut=None, recipe={}, paths=paths)
+    located = searched(monkeypatch, cut=None, recipe=None, paths=paths)
     assert (located.kind, located.location.value, located.location.path) == ("plain", "out", "")

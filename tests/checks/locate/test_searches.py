@@ -17,6 +17,7 @@ from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.core.values.recipe import SessionRecipe
 
 
 def found_of(runner, settings=None):
@@ -197,9 +198,9 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 @pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "plain", "export"])
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
-    runner = SimpleNamespace(case=case(exporter="external"))
-    assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
+    runner, known = SimpleNamespace(case=case(exporter="external")), SessionRecipe((), "", {})
+    assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), known, dtype="float16") == []
 
 
 def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
-    assert graphs._redrawn(SearchTarget(None, {}), Located("unet", "graph"), {}, dtype="float16") == []
+    assert graphs._redrawn(SearchTarget(None, {}), Located("unet", "graph"), None, dtype="float16") == []

@@ -12,7 +12,7 @@ from sample_values import measurement, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.artifacts import judge_build_time, judge_size, judge_warm_start
+from pytest_sdperf.checks.pipelines.judging.artifacts import ArtifactSize, BuildTime, WarmStart
 from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.outcomes import Outcome
 
@@ -78,7 +78,7 @@ SIZES = [
 
 @pytest.mark.parametrize(("measured", "baseline", "outcome", "code"), SIZES)
 def test_sizes(measured, baseline, outcome, code):
-    verdict = judge_size(measured, baseline, policy=GPU)
+    verdict = ArtifactSize().judge(measured, baseline, policy=GPU)
     assert (verdict and verdict.outcome, verdict.code if verdict else "") == (outcome, code)
 
 
@@ -108,7 +108,7 @@ BUILDS = [
 
 @pytest.mark.parametrize(("made", "known", "policy", "outcome", "code"), BUILDS)
 def test_build_times(made, known, policy, outcome, code):
-    verdict = judge_build_time(now(artifact(GB, None, made)), before(artifact(GB, None, *known)), policy=policy)
+    verdict = BuildTime().judge(now(artifact(GB, None, made)), before(artifact(GB, None, *known)), policy=policy)
     assert (verdict and verdict.outcome, verdict.code if verdict else "") == (outcome, code)
 
 
@@ -116,7 +116,7 @@ def test_one_build_that_served_several_sessions_counts_once():
     slow = step(seconds=90.0, cpu=90.0, now=False)
     quick = [step(date=f"2026-11-2{day}T10:00Z", seconds=20.0 + day / 10) for day in range(2)]
     baseline = before(*(artifact(GB, None, one) for one in (*quick, slow, slow, slow, slow)))
-    verdict = judge_build_time(now(artifact(GB, None, step(seconds=21.0))), baseline, policy=GPU)
+    verdict = BuildTime().judge(now(artifact(GB, None, step(seconds=21.0))), baseline, policy=GPU)
     assert verdict is not None
     assert (verdict.outcome, verdict.expected) == (HELD, 20.1)
 
@@ -124,7 +124,7 @@ def test_one_build_that_served_several_sessions_counts_once():
 def test_the_worst_step_speaks():
     made = (step(), step("fuse-native", 40.0, 39.0), step("lower", 90.0, 10.0))
     known = (step(), step("fuse-native", 10.0, 9.0), step("lower", 10.0, 10.0))
-    verdict = judge_build_time(now(artifact(GB, None, *made)), before(artifact(GB, None, *known)), policy=GPU)
+    verdict = BuildTime().judge(now(artifact(GB, None, *made)), before(artifact(GB, None, *known)), policy=GPU)
     assert verdict is not None
     assert verdict.sentence == (
         "UNet fuse-native took 40.0 s, 300 % above its baseline of 10.0 s (held up to 15.0 s, 50 %); the processor "
@@ -133,16 +133,18 @@ def test_the_worst_step_speaks():
 
 
 def test_sentences_of_builds_and_sizes():
-    waited = judge_build_time(
+    waited = BuildTime().judge(
         now(artifact(GB, None, step(seconds=60.6, cpu=26.0))), before(artifact(GB, None, step())), policy=GPU
     )
-    larger = judge_size(now(artifact(5 * GB), subject={"onnxruntime": "1.32.0"}), before(artifact()), policy=GPU)
-    fresh = judge_build_time(now(artifact(GB, None, step())), None, policy=GPU)
+    larger = ArtifactSize().judge(
+        now(artifact(5 * GB), subject={"onnxruntime": "1.32.0"}), before(artifact()), policy=GPU
+    )
+    fresh = BuildTime().judge(now(artifact(GB, None, step())), None, policy=GPU)
     partly = (step("weights", 23.6, now=False), step("compile", 91.7))
-    cached = judge_build_time(now(artifact(GB, None, *partly)), None, policy=GPU)
-    first = judge_size(now(TRT), None, policy=GPU)
-    gone = judge_size(now(artifact()), before(TRT), policy=GPU)
-    unknown = judge_build_time(
+    cached = BuildTime().judge(now(artifact(GB, None, *partly)), None, policy=GPU)
+    first = ArtifactSize().judge(now(TRT), None, policy=GPU)
+    gone = ArtifactSize().judge(now(artifact()), before(TRT), policy=GPU)
+    unknown = BuildTime().judge(
         now(artifact(GB, None, step(seconds=60.6, cpu=None))), before(artifact(GB, None, step())), policy=GPU
     )
     assert [verdict and verdict.sentence for verdict in (waited, larger, fresh, cached, first, gone, unknown)] == [
@@ -177,15 +179,15 @@ STARTS = [
 
 @pytest.mark.parametrize(("starts", "known", "policy", "outcome", "code"), STARTS)
 def test_a_start_that_finds_everything_compiled(starts, known, policy, outcome, code):
-    verdict = judge_warm_start(start(now(TRT), *starts), starting(TRT, *known), policy=policy)
+    verdict = WarmStart().judge(start(now(TRT), *starts), starting(TRT, *known), policy=policy)
     assert verdict is not None
     assert (verdict.outcome, verdict.code) == (outcome, code)
 
 
 def test_a_start_is_judged_only_where_something_was_compiled():
-    assert judge_warm_start(now(artifact()), before(artifact()), policy=GPU) is None
-    verdict = judge_warm_start(start(now(TRT), 3, 3, 3), stored(), policy=GPU)
-    slower = judge_warm_start(start(now(TRT), 9, 9, 9), starting(TRT, 3, 3, 3), policy=CPU)
+    assert WarmStart().judge(now(artifact()), before(artifact()), policy=GPU) is None
+    verdict = WarmStart().judge(start(now(TRT), 3, 3, 3), stored(), policy=GPU)
+    slower = WarmStart().judge(start(now(TRT), 9, 9, 9), starting(TRT, 3, 3, 3), policy=CPU)
     assert [one and one.sentence for one in (verdict, slower)] == [
         "UNet start with compiled files took 3.00 s, which has no baseline yet.",
         (
@@ -193,6 +195,14 @@ def test_a_start_is_judged_only_where_something_was_compiled():
             "but others use this processor, too."
         ),
     ]
+
+
+def test_starts_of_sessions_from_before_files_were_told_say_nothing():
+    known = starting(TRT, 9, 9, 9)
+    older = stored(msgspec.structs.replace(known.last, artifacts={}))
+    verdict = WarmStart().judge(start(now(TRT), 3, 3, 3), older, policy=GPU)
+    assert verdict is not None
+    assert verdict.outcome is NEW
 
 
 def test_they_are_metrics_of_a_measurement():
@@ -208,7 +218,7 @@ def test_a_larger_file_never_gets_a_better_verdict(size, factor):
     order = [IMPROVED, HELD, REGRESSED]
     found = []
     for bytes_now in sorted((size, max(1, int(size * factor)))):
-        verdict = judge_size(now(artifact(bytes_now)), before(artifact(size)), policy=GPU)
+        verdict = ArtifactSize().judge(now(artifact(bytes_now)), before(artifact(size)), policy=GPU)
         assert verdict is not None
         found.append(order.index(verdict.outcome))
     assert found == sorted(found)

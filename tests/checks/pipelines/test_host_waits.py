@@ -11,7 +11,6 @@ from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
-from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics
 from pytest_sdperf.core.values.outcomes import Outcome
 
 PIPELINE = case(component="pipeline")
@@ -34,8 +33,8 @@ def before(*waits, date="2026-11-20T10:00Z", changed=(), **fields):
 
 
 def told(measured, *sessions):
-    found = judge_metrics(measured, stored(*sessions, of=PIPELINE) if sessions else None, policy=Policy())
-    verdict = next((one for one in found if one.metric == "host-waits"), None)
+    known = stored(*sessions, of=PIPELINE) if sessions else None
+    verdict = HostWaits().judge(measured, known, policy=Policy())
     return verdict and (verdict.outcome, verdict.code, verdict.sentence, verdict.obtained, verdict.expected)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sample_values import kernels, measurement, sample_with, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.kernels import judge_kernels
-from pytest_sdperf.checks.pipelines.judging.partitions import judge_partitions
+from pytest_sdperf.checks.pipelines.judging.kernels import Kernels
+from pytest_sdperf.checks.pipelines.judging.partitions import Parts
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.tasks.sampling.kernels import KINDS
 
@@ -30,7 +30,7 @@ def before(*facts):
 
 def judged(obtained, known=None, **fields):
     obtained, known = ([{"kernels": kernels(**counts)} for counts in side or ()] for side in (obtained, known))
-    verdict = judge_kernels(now(*obtained, **fields), before(*known) if known else None, policy=Policy())
+    verdict = Kernels().judge(now(*obtained, **fields), before(*known) if known else None, policy=Policy())
     return verdict.outcome, verdict.code, verdict.sentence
 
 
@@ -92,7 +92,7 @@ def on_ordinary_cores(convolutions):
 
 
 def test_products_that_lost_the_tensor_cores_are_a_loss_in_every_process():
-    verdict = judge_kernels(now(*[on_ordinary_cores(98)] * 3), before(*[on_ordinary_cores(0)] * 3), policy=Policy())
+    verdict = Kernels().judge(now(*[on_ordinary_cores(98)] * 3), before(*[on_ordinary_cores(0)] * 3), policy=Policy())
     assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "tensor-cores-lost")
     assert verdict.sentence == (
         "UNet launches 805 kernels per call; its baseline 805: for 12.3 % of its time the GPU multiplies half "
@@ -102,7 +102,7 @@ def test_products_that_lost_the_tensor_cores_are_a_loss_in_every_process():
 
 def test_products_that_lost_the_tensor_cores_are_told_beside_the_kinds_that_changed():
     facts = {**on_ordinary_cores(98), "kernels": kernels(**{**USUAL, "elementwise": 400})}
-    verdict = judge_kernels(now(facts), before(on_ordinary_cores(0)), policy=Policy())
+    verdict = Kernels().judge(now(facts), before(on_ordinary_cores(0)), policy=Policy())
     assert verdict.sentence == (
         "UNet launches 814 kernels per call; its baseline 805: for 12.3 % of its time the GPU multiplies half "
         "precision without tensor cores, before 0 %; elementwise 391 -> 400."
@@ -121,29 +121,33 @@ def test_products_that_lost_the_tensor_cores_are_told_beside_the_kinds_that_chan
 )
 def test_products_without_tensor_cores_that_are_no_loss(obtained, known):
     sides = [[on_ordinary_cores(count) for count in side] for side in (obtained, known)]
-    assert judge_kernels(now(*sides[0]), before(*sides[1]), policy=Policy()).outcome is Outcome.HELD
+    assert Kernels().judge(now(*sides[0]), before(*sides[1]), policy=Policy()).outcome is Outcome.HELD
 
 
 def test_a_baseline_that_does_not_tell_of_tensor_cores_judges_nothing_about_them():
     older = {"kernels": kernels(**USUAL)}
-    assert judge_kernels(now(on_ordinary_cores(98)), before(older), policy=Policy()).outcome is Outcome.HELD
+    assert Kernels().judge(now(on_ordinary_cores(98)), before(older), policy=Policy()).outcome is Outcome.HELD
 
 
 def test_kernels_that_nothing_can_tell():
     unseen = [{"kernels_not_available": "torch is missing"}] * 3
-    assert judge_kernels(now(*unseen), None, policy=Policy()) is None
-    assert judge_kernels(now({}), None, policy=Policy()) is None
+    assert Kernels().judge(now(*unseen), None, policy=Policy()) is None
+    assert Kernels().judge(now({}), None, policy=Policy()) is None
     known = before({"kernels": kernels(**USUAL)})
-    verdict = judge_kernels(now(*unseen), known, policy=Policy())
+    verdict = Kernels().judge(now(*unseen), known, policy=Policy())
     assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "kernels-missing")
     assert verdict.sentence == "UNet kernels were not seen: torch is missing; its baseline has them."
-    verdict = judge_kernels(now({}), known, policy=Policy())
+    verdict = Kernels().judge(now({}), known, policy=Policy())
     assert verdict.sentence == "UNet kernels were not seen; its baseline has them."
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(KINDS), st.integers(1, 500), min_size=1), min_size=1, max_size=4))
 def test_nothing_is_a_change_from_itself(counts):
     assert judged(counts, counts)[0] is Outcome.HELD
+
+
+def parts_judged(measured, known):
+    return Parts().judge(measured, known, policy=Policy())
 
 
 def partitions(engines, cpu_nodes):
@@ -200,7 +204,7 @@ def partitions(engines, cpu_nodes):
     ],
 )
 def test_partitions(obtained, known, outcome, code, sentence):
-    verdict = judge_partitions(now(*[partitions(*obtained)] * 3), before(partitions(*known)) if known else None)
+    verdict = parts_judged(now(*[partitions(*obtained)] * 3), before(partitions(*known)) if known else None)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
 
 
@@ -230,15 +234,15 @@ def test_a_component_that_is_known_on_one_side_alone(obtained, known, outcome, c
         {"components": {name.replace("grown", "unet"): partitions(*numbers[name]) for name in names} or {"unet": {}}}
         for names in (obtained, known)
     )
-    verdict = judge_partitions(now(one, one), before(other))
+    verdict = parts_judged(now(one, one), before(other))
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
 
 
 def test_engines_without_partitions_have_no_such_verdict():
-    assert judge_partitions(now({}), None) is None
+    assert parts_judged(now({}), None) is None
 
 
 def test_partitions_that_are_not_known_any_more():
-    verdict = judge_partitions(now({}), before(partitions(1, 0)))
+    verdict = parts_judged(now({}), before(partitions(1, 0)))
     assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "partitions-missing")
     assert verdict.sentence == "UNet partitions are not known; its baseline has them."

@@ -13,7 +13,8 @@ from sample_values import measurement, sample, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics, with_metrics
+from pytest_sdperf.checks.pipelines.judging.metrics import with_metrics
+from pytest_sdperf.checks.pipelines.judging.our_metric import OfPlugIn
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import DuplicateNameError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
@@ -45,7 +46,8 @@ def judged(now, *before, info=ENERGY):
     measured = dataclasses.replace(measurement(), **having(*now), metrics={"m": info})
     sessions = [dataclasses.replace(measurement(), **having(*values)) for values in before]
     known = stored(*(session_with(one.samples) for one in sessions)) if before else None
-    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known, policy=Policy())]
+    verdict = OfPlugIn("m", info).judge(measured, known, policy=Policy())
+    return [(verdict.outcome, verdict.code, verdict.sentence)] if verdict is not None else []
 
 
 def session_with(samples):

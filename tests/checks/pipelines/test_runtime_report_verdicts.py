@@ -11,7 +11,7 @@ from sample_values import measurement, sample_with
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU
 
@@ -29,7 +29,13 @@ COMPILED = {"graphs": 1, "graph_breaks": 0, "recompiles": 0, "cudagraph_skips": 
 
 
 def verdicts(*facts, on_cpu=False):
-    return judge_runtime_report(measured_with(*(sample_with(**one) for one in facts)), policy=Policy(on_cpu=on_cpu))
+    return judged(measured_with(*(sample_with(**one) for one in facts)), on_cpu=on_cpu)
+
+
+def judged(measured, stored=None, *, on_cpu=False):
+    """Return the verdicts on what ran."""
+    found = (one.judge(measured, stored, policy=Policy(on_cpu=on_cpu)) for one in OURS.values() if not one.leveled)
+    return tuple(filter(None, found))
 
 
 def measured_with(*samples):
@@ -179,7 +185,7 @@ def test_what_an_older_onnxruntime_does_not_tell_is_not_held(facts, outcome, cod
 def test_what_the_baseline_knew_must_be_known(facts, code, sentence):
     session = Session(date="2026-11-28 10:00", samples=(sample_with(**PLACED),))
     stored = StoredCase(case=measurement().case, anchor=session, sessions=(session,))
-    (verdict,) = judge_runtime_report(measured_with(sample_with(**facts)), stored, policy=Policy())
+    (verdict,) = judged(measured_with(sample_with(**facts)), stored)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (Outcome.INVALID, code, sentence)
 
 

@@ -57,13 +57,12 @@ def build(kind: str, component: str, dtype: str = "float32") -> Build:
 
 @pytest.fixture
 def bench(tmp_path):
-    exporter = SimpleNamespace(dtype=lambda model, component, optimization: "float32")
+    exporter = SimpleNamespace(dtype=lambda case, component: "float32")
     builder = SimpleNamespace(
-        build=lambda model, component, **options: build("module", component),
+        build=lambda case, component, **options: build("module", component),
         tokenizers=lambda model: Path("/cache/entries/tokenizers-0"),
-        unfused_reference=lambda model, name, workload, *, dtype: build("graph", name, dtype),
-        exporter=lambda name: exporter,
-        optimizations=lambda case: (),
+        unfused_reference=lambda case, name, *, dtype: build("graph", name, dtype),
+        exporter=lambda case: exporter,
         external=None,
         reference=None,
     )

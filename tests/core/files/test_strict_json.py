@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -82,3 +83,19 @@ def test_large_numbers_that_can_be_computed_with_stay():
     text = f'[{2**64}, 1e300, 1e-999, "1e999", "NaN", "{"9" * 500}"]'
     assert strict_json.parse(text) == json.loads(text)
     assert strict_json.parse("[" * 64 + "]" * 64)
+
+
+@given(st.text() | st.text(st.characters()) | st.binary().map(os.fsdecode))
+def test_what_is_no_utf_8_is_left_out_of_a_text_that_is_written(text):
+    written = strict_json.whole(text)
+    assert strict_json.parse(json.dumps(written)) == written
+    assert strict_json.whole(written) == written
+    if text.encode("utf-8", "ignore") == text.encode("utf-8", "replace"):
+        assert written == text
+
+
+def test_utf_8_is_recovered_where_python_did_not_take_it_for_that():
+    """As under LC_ALL=C, where every byte beyond ASCII is taken by itself."""
+    assert strict_json.whole("größer".encode().decode("ascii", "surrogateescape")) == "größer"
+    assert strict_json.whole(b"gr\xf6\xdfer".decode("utf-8", "surrogateescape")) == "gr\ufffd\ufffder"
+    assert strict_json.whole("half \ud83d") == "half \ufffd"

@@ -38,6 +38,11 @@ def test_one_process_each_leaves_nothing_to_estimate_from():
     assert (interval.basis, interval.ratio) == ("nothing", math.inf)
 
 
+def test_processes_that_differ_beyond_all_measure_leave_an_interval_without_ends():
+    interval = bound([[0.01, 0.03]], [0.01], confidence=1 - 1e-6)
+    assert (interval.basis, interval.ratio, interval.low) == ("processes", math.inf, 0)
+
+
 def test_three_sessions_use_the_spread_between_them():
     interval = bound([[1.0], [1.1], [1.2]], [1.0])
     logs = [math.log(value) for value in (1.0, 1.1, 1.2)]

@@ -7,6 +7,7 @@ from door_toys import toy_catalog
 from sample_values import case
 
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.exporter import TorchExporter
 from pytest_sdperf.builds.inventory import Inventory, NotBuiltError
 from pytest_sdperf.plugin.plan.builds import Builds
 
@@ -16,22 +17,24 @@ TOY = {"model": "sd15-thin", "fuser": "native"}
 class Steps:
     """A builder of three steps, whose keys are as simple as can be."""
 
-    external = None
-
     def __init__(self, cache) -> None:
         self._cache = cache
 
-    def build(self, model, component, *, optimization, fuser, consumes, **others):
-        names = ["weights", "export", f"fuse-{fuser}"][: 1 if consumes == "module" else 3]
+    def exporter(self, case):
+        return TorchExporter(toy_catalog(), must_not_build, must_not_build)
+
+    def build(self, case, component, *, engine):
+        names = ["weights", "export", f"fuse-{case.fuser}"][: 1 if engine and engine.consumes == "module" else 3]
         for name in names:
-            self._cache.get_or_make(f"{name}-{optimization if name.startswith('fuse') else component}", must_not_build)
+            place = case.optimization if name.startswith("fuse") else component
+            self._cache.get_or_make(f"{name}-{place}", must_not_build)
 
     def expected_counts(self, model, component, optimization):
         self._cache.get_or_make(f"expect-{model}", must_not_build)
 
 
-def must_not_build(folder):
-    raise AssertionError(folder)
+def must_not_build(*what):
+    raise AssertionError(what)
 
 
 @pytest.fixture

@@ -44,19 +44,19 @@ def test_each_case_and_all_of_them_say_what_is_known():
     assert (
         found
         == """\
-case                                          time      disk    memory
-first                                         >9 s   7.00 GB    500 MB
+case                                         time     disk   memory
+first                                        >9 s  7.00 GB   500 MB
     agreement, speed; to make: 2 weights, export; measured here
     2026-11-28
-second                                        40 s         -    700 MB
+second                                       40 s        -   700 MB
     speed; as above; baseline of 2026-11-20
-third                                            -         -   unknown
+third                                           -        -  unknown
     speed; in the cache; speed is resumed
-fourth                                     unknown         -         -
+fourth                                    unknown        -        -
     counts; to make: expect
-fifth                                            -         -         -
+fifth                                           -        -        -
     cannot be built: it has no weights
-in all 5 cases, one step after the other     >49 s   7.00 GB   >700 MB
+in all 5 cases, one step after the other    >49 s  7.00 GB  >700 MB
     4 steps to make
   unknown: nobody has recorded or counted it; >: some of it"""
     )
@@ -67,9 +67,9 @@ def test_where_all_is_known_nothing_is_explained():
     assert (
         table(whole)
         == """\
-case                                         time      disk    memory
-whole                                        40 s         -    700 MB
+case                                     time  disk  memory
+whole                                    40 s     -  700 MB
     speed; in the cache; measured
-in all 1 case, one step after the other      40 s         -    700 MB
+in all 1 case, one step after the other  40 s     -  700 MB
     nothing to make"""
     )

@@ -76,6 +76,35 @@ def test_a_debugger_in_pytests_own_process_is_what_somebody_wants():
     assert seen == []
 
 
+# Python names the file that it was started with: that of workers, or pytest's.
+SAMPLE = """
+    import json
+    import sys
+    from pytest_sdperf.tasks import worker
+    from pytest_sdperf.tasks.sampling.phases import Silent
+    from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
+
+    __file__ = {file}
+    {before}
+    sample = take_sample(lambda: None, TimingPlan(min_iterations=1, timed_s=0.0), listener=Silent(), on_cpu=True)
+    sys.settrace(None)
+    print(json.dumps(sample.facts.get("instrumented")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "told"),
+    [
+        ("worker.__file__", "sys.settrace(lambda *event: None)", ["sys.settrace (__main__)"]),
+        ("worker.__file__", "", None),
+        ("sys.executable", "sys.settrace(lambda *event: None)", None),
+    ],
+    ids=["worker", "worker that nobody watches", "pytest"],
+)
+def test_what_watches_a_worker_is_a_fact_of_its_sample(file, before, told):
+    assert answer_of(SAMPLE.format(file=file, before=before)) == told
+
+
 def watched(*names):
     whole = measurement()
     facts = {"instrumented": list(names)} if names else {}

@@ -5,50 +5,50 @@ How far answers are apart is judged by agreement and replay; here it is whether 
 
 from __future__ import annotations
 
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.messages import opening
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.core.values.remark import Remark
 
-METRIC = "answers"
+
+class Answers(OurMetric):
+    """A promise of equal bits. It is FAILED as in a replay, and not INVALID: measuring again changes nothing."""
+
+    name = "answers"
+    leveled = False
+    table = ""
+
+    def judge(self, measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:
+        """Judge it; None where it holds, or where there is none."""
+        several, promised = _found(measurement)
+        if not several or not promised:
+            return None
+        sentence = (
+            f"{opening(measurement.case)}: {several} to the same inputs, and {measurement.case.engine} promises equal "
+            f"bits for equal calls on this kind of device."
+        )
+        return Verdict(Outcome.FAILED, "bits-differ", sentence, self.name)
+
+    def remark(self, measurement: Measurement) -> Remark | None:
+        """Say that processes gave different answers where their engine promises nothing; None elsewhere."""
+        several, promised = _found(measurement)
+        if not several or promised:
+            return None
+        return Remark(f"{several} to the same inputs; the engine does not promise equal bits.", self.name)
 
 
-def judge_answers(measurement: Measurement) -> Verdict | None:
-    """Judge a promise of equal bits; None where it holds, or where there is none.
-
-    It is FAILED as in a replay, and not INVALID: the machine is not to blame, and measuring again changes nothing.
-    """
-    several = _several(measurement)
-    if not several or not _promised(measurement):
-        return None
-    sentence = (
-        f"{opening(measurement.case)}: {several} to the same inputs, and {measurement.case.engine} promises equal bits "
-        f"for equal calls on this kind of device."
-    )
-    return Verdict(Outcome.FAILED, "bits-differ", sentence, METRIC)
-
-
-def remark_of(measurement: Measurement) -> Remark | None:
-    """Say that processes gave different answers where their engine promises nothing; None elsewhere."""
-    several = _several(measurement)
-    if not several or _promised(measurement):
-        return None
-    return Remark(f"{several} to the same inputs; the engine does not promise equal bits.", "answers")
-
-
-def _several(measurement: Measurement) -> str:
-    """Say how many answers there were in how many processes; empty where all of them are equal, or not known."""
+def _found(measurement: Measurement) -> tuple[str, bool]:
+    """Say how many answers there were, empty where all are equal or not known, and whether they are promised equal."""
     timed = [sample.facts.get("answer") for sample in (*measurement.samples, *measurement.replaced)]
     digests = [one["digest"] for one in timed if one]
     # Beside nothing that was timed, that of a comparison says nothing.
     found = [*digests, *([measurement.answer] if digests and measurement.answer else [])]
     if len(set(found)) < 2:
-        return ""
+        return "", False
     beside = ", one of which was compared with a reference," if len(found) > len(digests) else ""
-    return f"{plural(len(set(found)), 'answer')} in {plural(len(found), 'process', 'processes')}{beside}"
-
-
-def _promised(measurement: Measurement) -> bool:
-    answers = [sample.facts.get("answer") for sample in measurement.samples]
-    return all(one["promised"] for one in answers if one)
+    several = f"{plural(len(set(found)), 'answer')} in {plural(len(found), 'process', 'processes')}{beside}"
+    return several, all(one["promised"] for sample in measurement.samples if (one := sample.facts.get("answer")))

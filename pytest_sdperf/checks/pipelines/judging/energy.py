@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
+from pytest_sdperf.checks.pipelines.judging.our_metric import NumberMetric
 from pytest_sdperf.core.units import digits
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Reading
 from pytest_sdperf.core.values.outcomes import Outcome
 
 
-class Energy(OurMetric):
+class Energy(NumberMetric):
     """Joules of a call, of the whole card: its memory, its fans as far as it counts them, and what it draws idle."""
 
     name = "energy"

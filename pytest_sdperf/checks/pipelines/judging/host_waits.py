@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
+from pytest_sdperf.checks.pipelines.judging.our_metric import NumberMetric
 from pytest_sdperf.core.units import digits, plural
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Reading
 from pytest_sdperf.core.values.outcomes import Outcome
 
 
-class HostWaits(OurMetric):
+class HostWaits(NumberMetric):
     """Synchronizations and copies to the host in a call, or per UNet call of a request.
 
     Counts of one program hardly vary, so any change counts in which every process lies beyond every stored one.

@@ -11,18 +11,16 @@ from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.standing import NO_REPLICATES, Standing
+from pytest_sdperf.checks.pipelines.judging.our_metric import OfProcesses
 from pytest_sdperf.checks.pipelines.judging.stages import stage_changes
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited, waiting
-from pytest_sdperf.core.stats.bounds import Interval, predict, reach
+from pytest_sdperf.core.stats.bounds import Interval, predict
 from pytest_sdperf.core.units import percent, plural, seconds, share
-from pytest_sdperf.core.values import Measurement
+from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
-METRIC = "latency"
 BASELINE_SHARED = "baseline-shared"
-# How sure it must be that more processes would not change a verdict, before it is given early.
-STILL_MOVES = 0.95
 # Whether a case became slower, which other programs explain -> what that means.
 _SHARED = {
     True: (
@@ -38,122 +36,109 @@ _SHARED = {
 }
 
 
-def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
-    """Judge the median of process medians against the sessions of the present level."""
-    what = f"{opening(measurement.case)} latency"
-    if stored is None:
-        return _new(measurement, what, policy=policy)
-    if measurement.out_of_memory or stored.last.out_of_memory:
-        return _out_of_memory(measurement, stored, what)
-    if not _has_samples(stored):
-        return _unusable(measurement)
-    return _against(measurement, stored, what=what, policy=policy)
+class Latency(OfProcesses[float]):
+    """The median of process medians, against the sessions of the present level; out of memory is one, too."""
 
+    name = "latency"
+    table = ""
+    of_failures = True
 
-def expected(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> tuple[Interval, Interval]:
-    """Return where a measurement is expected: what its analysis counts as a change, and what the last look will.
+    def extract(self, sample: Sample) -> float:
+        """Return the one number that a process contributes."""
+        return sample.median_s
 
-    The two are equal for the last analysis. An earlier one may spend less of the error rate, so its interval is wider.
-    """
-    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
-    analyses, new = policy.analyses, measurement.medians_s
+    def judge(self, measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
+        """Judge a number by its sessions, and out of memory by whether it was so before."""
+        what = f"{opening(measurement.case)} latency"
+        if stored is None:
+            tail = ", and --sdperf-fail-on=new asks for one" if policy.fail_on_new else " yet"
+            if measurement.out_of_memory:
+                return self.new(f"{what} is OOM (the device ran out of memory) and has no baseline{tail}.")
+            sentence = f"{what} {seconds(measurement.latency_s)} has no baseline{tail}."
+            return self.new(sentence, measurement.latency_s)
+        changes = since(stored, measurement.subject)
+        if stored.last.out_of_memory:
+            if measurement.out_of_memory:
+                return Verdict(Outcome.HELD, "oom-as-before", f"{what} is OOM, as in its baseline.", self.name)
+            took = f"{what} is {seconds(measurement.latency_s)} where the device ran out of memory before{changes}."
+            return Verdict(Outcome.IMPROVED, "number-instead-of-oom", took, self.name, obtained=measurement.latency_s)
+        before = self.before(stored)
+        if not before:
+            # One may hold nothing but the counts of its graphs.
+            of = component(measurement.case.component)
+            sentence = f"The baseline of {of} latency cannot be used: no session holds samples."
+            return invalid("baseline-unusable", sentence, metric=self.name)
+        if measurement.out_of_memory:
+            usual = statistics.geometric_mean(map(statistics.median, before))
+            took = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(usual)}{changes}."
+            return Verdict(Outcome.REGRESSED, "oom-instead-of-number", took, self.name, expected=usual)
+        return self._against(measurement, stored, what=what, policy=policy)
 
-    def at(count: int) -> Interval:
-        rate = policy.error_rate * analyses.share(count)
-        return predict(medians, new, min_effect=policy.min_effect, confidence=1 - rate)
+    def expected(self, measurement: Measurement, stored: StoredCase, *, policy: Policy) -> tuple[Interval, Interval]:
+        """Return where a measurement is expected: what its analysis counts as a change, and what the last look will.
 
-    return at(len(new)), at(analyses.last)
-
-
-def may_still_move(measurement: Measurement, stored: StoredCase) -> float:
-    """Return how far, as a log-ratio, more processes may move a measurement."""
-    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
-    return reach(medians, measurement.medians_s, confidence=STILL_MOVES)
-
-
-def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
-    tail = ", and --sdperf-fail-on=new asks for one" if policy.fail_on_new else " yet"
-    if measurement.out_of_memory:
-        sentence = f"{what} is OOM (the device ran out of memory) and has no baseline{tail}."
-        return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC)
-    sentence = f"{what} {seconds(measurement.latency_s)} has no baseline{tail}."
-    return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, obtained=measurement.latency_s)
-
-
-def _has_samples(stored: StoredCase) -> bool:
-    """Say whether any session of the present level was timed: one may hold nothing but the counts of its graphs."""
-    return any(session.samples for session in stored.level(METRIC))
-
-
-def _unusable(measurement: Measurement) -> Verdict:
-    what = component(measurement.case.component)
-    sentence = f"The baseline of {what} latency cannot be used: no session holds samples."
-    return invalid("baseline-unusable", sentence, metric=METRIC)
-
-
-def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> Verdict:
-    changes = since(stored.last, measurement.subject)
-    if measurement.out_of_memory and stored.last.out_of_memory:
-        return Verdict(Outcome.HELD, "oom-as-before", f"{what} is OOM, as in its baseline.", METRIC)
-    if measurement.out_of_memory:
-        if not _has_samples(stored):
-            return _unusable(measurement)
-        expected = _center(stored)
-        sentence = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(expected)}{changes}."
-        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC, expected=expected)
-    sentence = f"{what} is {seconds(measurement.latency_s)} where the device ran out of memory before{changes}."
-    return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC, obtained=measurement.latency_s)
-
-
-def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
-    """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
-    strict, interval = expected(measurement, stored, policy=policy)
-    obtained, needed, level = measurement.latency_s, 1 + policy.latency_effect, stored.level(METRIC)
-    processes = len(measurement.samples) + sum(len(session.samples) for session in level)
-    standing = Standing(obtained, interval, processes, seconds)
-    ratio, change, held, beyond = standing.ratio, standing.change, standing.held, standing.beyond
-    compared = f"{what} {standing.compared()}"
-    calibrations = [session.calibration for session in level]
-    card = slowdown(calibrations, measurement.calibration)
-    busy = waiting(measurement, level)
-    changes = "".join(
-        (
-            since(stored.last, measurement.subject),
-            _drift(obtained, stored, policy=policy),
-            _told(card, policy=policy),
-            _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
-            busy.told,
-            policy.why_wider(ratio),
+        The two are equal for the last analysis. An earlier one may spend less of the error rate, so its interval is
+        wider.
+        """
+        before, new, counts = (
+            self.before(stored),
+            measurement.medians_s,
+            (len(measurement.samples), policy.analyses.last),
         )
-    )
+        rates = (policy.error_rate * policy.analyses.share(count) for count in counts)
+        strict, last = (predict(before, new, min_effect=policy.min_effect, confidence=1 - rate) for rate in rates)
+        return strict, last
 
-    def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
-        return Verdict(outcome, code, sentence, METRIC, obtained, interval.center, *standing.ends(needed))
+    def _against(self, measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
+        """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
+        strict, interval = self.expected(measurement, stored, policy=policy)
+        obtained, needed, level = measurement.latency_s, 1 + policy.latency_effect, self.level(stored)
+        processes = len(measurement.samples) + sum(len(session.samples) for session in level)
+        standing = Standing.in_interval(obtained, interval, processes, seconds)
+        ratio, change, held, beyond = standing.ratio, standing.change, f" ({standing.held})", f" ({standing.beyond})"
+        calibrations = [session.calibration for session in level]
+        card, busy = slowdown(calibrations, measurement.calibration), waiting(measurement, level)
+        changes = "".join(
+            (
+                since(stored, measurement.subject),
+                _drift(obtained, stored, policy=policy),
+                _told(card, policy=policy),
+                _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
+                busy.told,
+                policy.why_wider(ratio),
+            )
+        )
 
-    if interval.basis == "nothing":
-        return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {NO_REPLICATES}.")
-    if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
-        why = "nothing can be said about the build until the card is as it was"
-        return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
-    if change > interval.ratio and change > needed and busy.explains(ratio, max(interval.ratio, needed)):
-        outcome, code, why = _SHARED[ratio > 1]
-        return verdict(outcome, code, f"{compared} ({held if ratio > 1 else beyond}){changes}; {why}.")
-    if change > strict.ratio and change > needed:
-        slower = ratio > 1
-        outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
-        sentence = f"{compared} ({beyond}){changes}."
-        blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
-        return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
-    if change > interval.ratio and change > needed:
-        why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
-        return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{compared} ({beyond}), but {why}{changes}.")
-    if ratio > interval.ratio:
-        why = policy.why_small_passes
-        return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
-    if noisy := standing.too_noisy(policy.widest):
-        code, why = _noise(standing, level, noisy)
-        return verdict(Outcome.INCONCLUSIVE, code, f"{compared}, but {why}.")
-    return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+        def verdict(outcome: Outcome, code: str, tail: str, blamed: tuple[str, ...] = ()) -> Verdict:
+            low = min(interval.low, interval.center / needed)
+            sentence = f"{what} {standing.compared()}{tail}."
+            found = dataclasses.replace(standing, low=low).verdict(outcome, code, sentence, self.name)
+            return dataclasses.replace(found, details=blamed)
+
+        counts = change > interval.ratio and change > needed
+        if interval.basis == "nothing":
+            return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f", but {NO_REPLICATES}")
+        if counts and ratio > 1 and _explains(card, ratio, interval, policy=policy):
+            why = "nothing can be said about the build until the card is as it was"
+            return verdict(Outcome.INVALID, "card-slower", f"{held}{changes}; {why}")
+        if counts and busy.explains(ratio, max(interval.ratio, needed)):
+            outcome, code, why = _SHARED[ratio > 1]
+            return verdict(outcome, code, f"{beyond}{changes}; {why}")
+        if counts and change > strict.ratio:
+            outcome, code = (Outcome.REGRESSED, "above") if ratio > 1 else (Outcome.IMPROVED, "below")
+            blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
+            return verdict(outcome, f"latency-{code}-interval", f"{beyond}{changes}", blamed)
+        if counts:
+            why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
+            return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{beyond}, but {why}{changes}")
+        if ratio > interval.ratio:
+            return verdict(
+                Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{held}, but {policy.why_small_passes}{changes}"
+            )
+        if noisy := standing.too_noisy(policy.widest):
+            code, why = _noise(standing, level, noisy)
+            return verdict(Outcome.INCONCLUSIVE, code, f", but {why}")
+        return verdict(Outcome.HELD, "latency-inside-interval", f"{held}{changes}")
 
 
 def _noise(standing: Standing, level: tuple[Session, ...], noisy: str) -> tuple[str, str]:
@@ -208,17 +193,8 @@ def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:
     anchor = stored.anchor
     if not anchor.samples or anchor.date == stored.sessions[0].date:
         return ""
-    ratio = obtained / _median(anchor)
+    ratio = obtained / statistics.median(sample.median_s for sample in anchor.samples)
     return f"; {percent(ratio)} since the anchor of {anchor.date[:10]}" if abs(ratio - 1) > policy.min_effect else ""
 
 
-def _center(stored: StoredCase) -> float:
-    return statistics.geometric_mean(_median(session) for session in stored.level(METRIC) if session.samples)
-
-
-def _medians(session: Session) -> list[float]:
-    return [sample.median_s for sample in session.samples]
-
-
-def _median(session: Session) -> float:
-    return statistics.median(_medians(session))
+LATENCY = Latency()

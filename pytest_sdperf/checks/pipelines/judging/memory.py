@@ -11,52 +11,106 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.core.units import above_or_below, megabytes, plural, share
+from pytest_sdperf.checks.judging.standing import Standing
+from pytest_sdperf.checks.pipelines.judging.our_metric import OfProcesses
+from pytest_sdperf.core.units import megabytes, plural, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
-Peak = Callable[[Sample], int | None]
-
-ALLOCATOR = "allocator-memory"
 DRAWN = "memory-may-be-drawn"
 # A draw that the baseline has seen is a regression where all processes would make it less often than this.
 _CHANCE = 0.01
-METRICS: dict[str, Peak] = {
-    "first-run-memory": lambda sample: sample.first_run_bytes,
-    "second-run-memory": lambda sample: sample.second_run_bytes,
-    ALLOCATOR: lambda sample: sample.peaks_bytes.get("allocator", {}).get("second_run"),
+
+
+class Peak(OfProcesses[int]):
+    """One of the peaks of memory, in bytes.
+
+    Args:
+        name: Of the metric.
+        peak: Returns it; None where the machine, or the engine, cannot tell.
+        of: What tells it, where that is always the same: an engine's allocator, which need not tell it.
+    """
+
+    table = ""
+
+    def __init__(self, name: str, peak: Callable[[Sample], int | None], *, of: str = "") -> None:
+        self.name, self._peak, self.of = name, peak, of
+        self.title = name.replace("-run-", "-run ").replace("-memory", " memory")
+
+    def extract(self, sample: Sample) -> int | None:
+        """Return the peak of a process."""
+        return self._peak(sample)
+
+    def source_of(self, sample: Sample) -> str:
+        """Return who told a peak: `device`, `host` or `allocator`."""
+        return self.of or sample.memory_source
+
+    def judge(self, measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:
+        """Judge it; None where it cannot be told, neither now nor in the baseline."""
+        samples, what = measurement.samples, f"{opening(measurement.case)} {self.title}"
+        now, before = self.told(samples), self.before(stored)
+        if not (now or before) and (policy.on_cpu or self.of):
+            return None
+        if len(now) < len(samples) or min(now) <= 0:
+            told = "is missing from a sample" if len(now) < len(samples) else f"of {min(now)} bytes cannot be"
+            return invalid("memory-missing", f"{what} {told}.", metric=self.name)
+        obtained, source = min(now), self.source_of(samples[0])
+        if not before:
+            others = more_than(obtained + policy.memory_reach(obtained, source), now)
+            return self.new(f"{what} {megabytes(obtained)} has no baseline yet{others}.", obtained)
+        known = [sample for session in self.level(stored) if self.told(session.samples) for sample in session.samples]
+        drawn = self.told(known)
+        if len(drawn) < len(known) or min(drawn) <= 0:
+            of = f"{component(measurement.case.component)} {self.title}"
+            return invalid("baseline-unusable", f"The baseline of {of} has a sample without it.", metric=self.name)
+        sources, of_now = ({self.source_of(sample) for sample in some} for some in (known, samples))
+        if sources != of_now:
+            earlier = " and ".join(name or "unknown" for name in sorted(sources))
+            told = f"{source or 'unknown'} memory now and {earlier} memory before"
+            return invalid("memory-source-changed", f"{what} cannot be compared: it is {told}.", metric=self.name)
+        expected = statistics.median(map(min, before))
+        reach, effect = policy.memory_reach(expected, source), share(policy.memory_change(source))
+        by = f", {effect} of {source or 'unknown'} memory"
+        standing = Standing(obtained, expected, expected - reach, expected + reach, megabytes, by)
+        outcome, code, held, chance = Outcome.HELD, "memory-inside-limit", standing.held, ""
+        if obtained < standing.low:
+            outcome, code, held = Outcome.IMPROVED, "memory-below-limit", standing.beyond
+        elif obtained > standing.high:
+            outcome, code = Outcome.REGRESSED, "memory-above-limit"
+            chance = _chance(len(now), drew=sum(value >= obtained - reach for value in drawn), of=len(drawn))
+            if chance:
+                outcome, code = Outcome.INCONCLUSIVE, DRAWN
+        compared = f"{what} {standing.compared()} ({held}){more_than(standing.high, now)}{chance}"
+        return standing.verdict(outcome, code, f"{compared}{since(stored, measurement.subject)}.", self.name)
+
+
+_ALLOCATOR = "allocator"
+PEAKS: Mapping[str, Peak] = {
+    peak.name: peak
+    for peak in (
+        Peak("first-run-memory", lambda sample: sample.first_run_bytes),
+        Peak("second-run-memory", lambda sample: sample.second_run_bytes),
+        Peak(
+            "allocator-memory", lambda sample: sample.peaks_bytes.get(_ALLOCATOR, {}).get("second_run"), of=_ALLOCATOR
+        ),
+    )
 }
 
 
-def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: str, *, policy: Policy) -> Verdict | None:
-    """Judge one of the peaks.
-
-    Returns:
-        None where it cannot be told, neither now nor in the baseline: by a CPU machine, or by an engine's allocator.
-    """
-    peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
-    values = [peak(sample) for sample in measurement.samples]
-    before = _sessions(stored, metric)
-    known_before = any(peak(sample) is not None for session in before for sample in session.samples)
-    if all(value is None for value in values) and not known_before and (policy.on_cpu or metric == ALLOCATOR):
-        return None
-    if any(value is None or value <= 0 for value in values):
-        bad = next(value for value in values if value is None or value <= 0)
-        told = "is missing from a sample" if bad is None else f"of {bad} bytes cannot be"
-        return invalid("memory-missing", f"{what} {told}.", metric=metric)
-    obtained = min(value for value in values if value is not None)
-    if not known_before:
-        reach = policy.memory_reach(obtained, source_of(measurement.samples[0], metric))
-        others = more_than(obtained + reach, [value for value in values if value is not None])
-        sentence = f"{what} {megabytes(obtained)} has no baseline yet{others}."
-        return Verdict(Outcome.NEW, "no-baseline", sentence, metric, obtained)
-    return _against(measurement, before, metric, obtained=obtained, policy=policy)
+def _chance(processes: int, *, drew: int, of: int) -> str:
+    """Say that all processes may have drawn what some of the baseline did; empty where that is no chance."""
+    chance = chance_of_all(processes, drew=drew, of=of)
+    if not drew or chance < _CHANCE:
+        return ""
+    do = f"all {processes} do" if processes > 1 else "this one does"
+    took = f"{drew} of {plural(of, 'process', 'processes')} of the baseline took that much too"
+    return f"; {took}, so that {do} can be chance ({share(chance)})"
 
 
 def chance_of_all(processes: int, *, drew: int, of: int) -> float:
@@ -76,65 +130,3 @@ def more_than(limit: float, values: Sequence[int]) -> str:
     if len(more) in (0, len(values)):
         return ""
     return f"; {len(more)} of {plural(len(values), 'process', 'processes')} took up to {megabytes(max(more))}"
-
-
-def spelled(metric: str) -> str:
-    """Return what a metric is called in a sentence."""
-    return metric.replace("-run-", "-run ").replace("-memory", " memory")
-
-
-def source_of(sample: Sample, metric: str) -> str:
-    """Return who told a peak: `device`, `host` or `allocator`."""
-    return "allocator" if metric == ALLOCATOR else sample.memory_source
-
-
-def _sessions(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
-    """Return the sessions of a level; of allocator memory only those in which the engine told it."""
-    level = [session for session in stored.level(metric) if session.samples] if stored is not None else []
-    if metric == ALLOCATOR:
-        level = [one for one in level if any(METRICS[metric](sample) is not None for sample in one.samples)]
-    return tuple(level)
-
-
-def _against(
-    measurement: Measurement, before: Sequence[Session], metric: str, *, obtained: float, policy: Policy
-) -> Verdict:
-    peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
-    stored = [[peak(sample) for sample in session.samples] for session in before]
-    if any(value is None or value <= 0 for values in stored for value in values):
-        of = f"{component(measurement.case.component)} {spelled(metric)}"
-        return invalid("baseline-unusable", f"The baseline of {of} has a sample without it.", metric=metric)
-    sources = sorted({source_of(sample, metric) for session in before for sample in session.samples})
-    source = source_of(measurement.samples[0], metric)
-    if sources != sorted({source_of(sample, metric) for sample in measurement.samples}):
-        told = (
-            f"{source or 'unknown'} memory now and {' and '.join(name or 'unknown' for name in sources)} memory before"
-        )
-        return invalid("memory-source-changed", f"{what} cannot be compared: it is {told}.", metric=metric)
-    expected = statistics.median(min(value for value in values if value is not None) for values in stored)
-    effect = policy.memory_change(source)
-    reach = policy.memory_reach(expected, source)
-    low, high = expected - reach, expected + reach
-    compared = (
-        f"{what} {megabytes(obtained)} is {above_or_below(obtained / expected)} its baseline of {megabytes(expected)}"
-    )
-    changes = since(before[-1], measurement.subject)
-    drawn = ""
-    if obtained > high:
-        outcome, code, held = Outcome.REGRESSED, "memory-above-limit", f"held up to {megabytes(high)}"
-        known = [value for values in stored for value in values if value is not None]
-        drew, now = sum(value >= obtained - reach for value in known), len(measurement.samples)
-        chance = chance_of_all(now, drew=drew, of=len(known))
-        if drew and chance >= _CHANCE:
-            outcome, code = Outcome.INCONCLUSIVE, DRAWN
-            drawn = (
-                f"; {drew} of {plural(len(known), 'process', 'processes')} of the baseline took that much too, so that "
-                f"{f'all {now} do' if now > 1 else 'this one does'} can be chance ({share(chance)})"
-            )
-    elif obtained < low:
-        outcome, code, held = Outcome.IMPROVED, "memory-below-limit", f"held down to {megabytes(low)}"
-    else:
-        outcome, code, held = Outcome.HELD, "memory-inside-limit", f"held up to {megabytes(high)}"
-    others = more_than(high, [peak(sample) or 0 for sample in measurement.samples])
-    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){others}{drawn}{changes}."
-    return Verdict(outcome, code, sentence, metric, obtained, expected, low, high)

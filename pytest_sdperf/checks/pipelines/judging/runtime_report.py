@@ -6,14 +6,13 @@ what it must have: nodes that leave the GPU, a compilation that breaks.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import capital, component
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.answers import judge_answers
+from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import ComponentFacts, Facts, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
@@ -21,6 +20,7 @@ from pytest_sdperf.tasks.sampling.kernels import ATTENTIONS, attention_of
 
 PLACEMENT, CUDA_GRAPH, COMPILE, ATTENTION, INPUTS = "placement", "cuda-graph", "compile", "attention", "changed-inputs"
 NAMED = 5
+Look = Callable[[str, ComponentFacts, Facts, StoredCase | None, Policy], Verdict | None]
 
 
 def parts_of(sample: Sample, name: str) -> dict[str, ComponentFacts]:
@@ -36,42 +36,33 @@ def beside_file(facts: ComponentFacts) -> str:
     return f" (the graph as ONNX Runtime runs it, after its own changes to the {_nodes(in_file)} of the file)"
 
 
-def judge_runtime_report(
-    measurement: Measurement, stored: StoredCase | None = None, *, policy: Policy
-) -> tuple[Verdict, ...]:
-    """Judge what the workers found out about the case; one verdict per metric that it has, the worst of all workers.
+class RuntimeMetric(OurMetric):
+    """What the workers found out about each component, judged by `look`; the worst of all speaks."""
 
-    Args:
-        measurement: What was measured.
-        stored: What is stored of the case: what its baseline knew must be known.
-        policy: Whether it ran on a CPU, whose attention nobody can see.
-    """
-    placing = functools.partial(_placement, known=_placed_before(stored))
-    checks: tuple[Callable[[str, ComponentFacts], Verdict | None], ...] = (placing, _cuda_graph, _compile, _inputs)
-    found: dict[str, Verdict] = {}
-    for sample in measurement.samples:
-        parts = parts_of(sample, measurement.case.component)
-        verdicts = [check(name, facts) for name, facts in parts.items() for check in checks]
-        verdicts += [] if policy.on_cpu else [_attention(name, facts, sample.facts) for name, facts in parts.items()]
-        for verdict in verdicts:
-            if verdict is not None and _worse(verdict, found.get(verdict.metric)):
-                found[verdict.metric] = verdict
-    return tuple(filter(None, (*found.values(), judge_answers(measurement))))
+    leveled = False
+
+    def __init__(self, name: str, look: Look) -> None:
+        self.name, self._look = name, look
+
+    def judge(self, measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:
+        """Judge each component in each process; None where nothing was found out."""
+        found = [
+            verdict
+            for sample in measurement.samples
+            for name, facts in parts_of(sample, measurement.case.component).items()
+            if (verdict := self._look(name, facts, sample.facts, stored, policy)) is not None
+        ]
+        return max(found, key=lambda verdict: (verdict.outcome.rank, verdict.told), default=None)
 
 
-def _worse(one: Verdict, other: Verdict | None) -> bool:
-    return other is None or (one.outcome.rank, one.told) > (other.outcome.rank, other.told)
-
-
-def _placed_before(stored: StoredCase | None) -> frozenset[str]:
-    """Return the components of which the newest session of a baseline knows where every node was."""
+def _knew(stored: StoredCase | None, name: str) -> bool:
+    """Return whether the newest session of a baseline knows where every node of a component was."""
     if stored is None or not stored.sessions:
-        return frozenset()
-    parts = [parts_of(sample, stored.case.component) for sample in stored.last.samples]
-    return frozenset(name for one in parts for name, facts in one.items() if "cpu_node_count" in facts)
+        return False
+    return any("cpu_node_count" in parts_of(one, stored.case.component).get(name, {}) for one in stored.last.samples)
 
 
-def _placement(name: str, facts: ComponentFacts, *, known: frozenset[str]) -> Verdict | None:
+def _placement(name: str, facts: ComponentFacts, _: Facts, stored: StoredCase | None, *__: object) -> Verdict | None:
     """Judge where nodes are; TensorRT and MIGraphX leave nodes to others on purpose, see `partitions`."""
     if "partitions" in facts:
         return None if facts["partitions"]["engines"] else _nothing_compiled(name, facts)
@@ -84,13 +75,13 @@ def _placement(name: str, facts: ComponentFacts, *, known: frozenset[str]) -> Ve
         return wrong
     if "placement_not_available" in facts:
         what = f"Where the nodes of the {component(name)} graph run"
-        return _not_seen("placement", what, facts["placement_not_available"], before=name in known)
+        return _not_seen("placement", what, facts["placement_not_available"], before=_knew(stored, name))
     if "cpu_node_count" not in facts:
         return None
     if facts.get("memcpy_nodes") is None:
         what = f"Whether values of the {component(name)} graph go back and forth between CPU and GPU"
         why = "nothing shows what ONNX Runtime said when it put Memcpy nodes in"
-        return _not_seen("memcpy", what, why, before=name in known)
+        return _not_seen("memcpy", what, why, before=_knew(stored, name))
     on_cpu = facts["cpu_node_count"]
     shapes = f", {_nodes(on_cpu)} on the CPU that only compute shapes" if on_cpu else ""
     placed = sum(facts.get("placement", {}).values()) - on_cpu
@@ -152,7 +143,7 @@ def _named(names: list[str], count: int) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _cuda_graph(name: str, facts: ComponentFacts) -> Verdict | None:
+def _cuda_graph(name: str, facts: ComponentFacts, *_: object) -> Verdict | None:
     graph = facts.get("cuda_graph", {})
     if not graph.get("requested"):
         return None
@@ -172,7 +163,7 @@ def _cuda_graph(name: str, facts: ComponentFacts) -> Verdict | None:
     return Verdict(Outcome.PASSED, "graph-replayed", f"The {what} replays its CUDA graph{tail}.", CUDA_GRAPH)
 
 
-def _compile(name: str, facts: ComponentFacts) -> Verdict | None:
+def _compile(name: str, facts: ComponentFacts, *_: object) -> Verdict | None:
     compiled = facts.get("compile")
     if compiled is None:
         return None
@@ -203,11 +194,11 @@ def _several(count: int, noun: str) -> str:
     return plural(count, first) + (f" in {rest}" if rest else "")
 
 
-def _attention(name: str, facts: ComponentFacts, whole: Facts) -> Verdict | None:
+def _attention(name: str, facts: ComponentFacts, whole: Facts, _: object, policy: Policy) -> Verdict | None:
     """Judge whether the attention that was asked for ran; a pipeline's kernels are those of all its components."""
     asked = facts.get("attention")
     wanted = attention_of(asked) if asked else ()
-    if not wanted:
+    if not wanted or policy.on_cpu:  # nobody can see that of a CPU
         return None
     kernels = whole.get("kernels")
     what = f"The attention {asked!r} that was asked for"
@@ -224,10 +215,16 @@ def _attention(name: str, facts: ComponentFacts, whole: Facts) -> Verdict | None
     return Verdict(Outcome.PASSED, "attention-ran", f"{what} ran: {listed}.", ATTENTION)
 
 
-def _inputs(name: str, facts: ComponentFacts) -> Verdict | None:
+def _inputs(name: str, facts: ComponentFacts, *_: object) -> Verdict | None:
     """Judge the answers to changed inputs where no CUDA graph is to blame for them."""
     wrong = facts.get("changed_inputs", {}).get("wrong")
     if not wrong or facts.get("cuda_graph", {}).get("requested"):
         return None
     sentence = f"{capital(component(name))} outputs do not follow its inputs: {wrong}."
     return invalid("answers-wrong", sentence, metric=INPUTS)
+
+
+_LOOKS: Mapping[str, Look] = {
+    PLACEMENT: _placement, CUDA_GRAPH: _cuda_graph, COMPILE: _compile, INPUTS: _inputs, ATTENTION: _attention
+}  # fmt: skip
+METRICS = tuple(RuntimeMetric(name, look) for name, look in _LOOKS.items())

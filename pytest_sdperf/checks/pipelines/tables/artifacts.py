@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.checks.pipelines.judging.artifacts import METRICS
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
+from pytest_sdperf.checks.pipelines.judging.our_metric import BUILD
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -20,6 +21,7 @@ _LEGEND = (
     "build: what making the files took when they were made, weights and cached steps included; warm start: until the "
     "first answer of a process that finds everything compiled, once its libraries are imported"
 )
+_METRICS = frozenset(name for name, metric in OURS.items() if metric.table == BUILD)
 _FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW)
 
 
@@ -76,7 +78,7 @@ def _row(alike: Sequence[_Component], *, batch: bool) -> TableRow:
 def _components(report: CaseReport, *, every: bool) -> Iterator[_Component]:
     measurement = report.measurement
     assert measurement is not None
-    changed = any(verdict.metric in METRICS and verdict.outcome not in _FINE for verdict in report.verdicts)
+    changed = any(verdict.metric in _METRICS and verdict.outcome not in _FINE for verdict in report.verdicts)
     for name, artifact in measurement.artifacts.items():
         if every or changed or any(step.now for step in artifact.steps):
             yield _Component(report.case, name, artifact, measurement)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.checks.pipelines.judging import kernels, partitions, runtime_report
+from pytest_sdperf.checks.pipelines.judging import kernels, runtime_report
 from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
-from pytest_sdperf.checks.pipelines.judging.metrics import OURS, titled
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
+from pytest_sdperf.checks.pipelines.judging.our_metric import RUNTIME_REPORT, OfPlugIn, titled
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
@@ -17,16 +18,7 @@ from pytest_sdperf.core.values import Case, ComponentFacts, Facts, Measurement, 
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU, OTHER
 
-GATES = (
-    runtime_report.PLACEMENT,
-    runtime_report.CUDA_GRAPH,
-    runtime_report.COMPILE,
-    runtime_report.ATTENTION,
-    runtime_report.INPUTS,
-    kernels.METRIC,
-    partitions.METRIC,
-    *OURS,
-)
+GATES = frozenset(name for name, metric in OURS.items() if metric.table == RUNTIME_REPORT)
 _FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
 _LEGEND = (
@@ -98,8 +90,7 @@ def _told(measurement: Measurement) -> Iterator[str]:
 
 def _metrics(measurement: Measurement) -> Iterator[str]:
     for name, info in measurement.metrics.items():
-        value = measurement.samples[-1].metrics.get(name)
-        if value is not None:
+        if (value := OfPlugIn(name, info).extract(measurement.samples[-1])) is not None:
             yield titled(value, info)
 
 

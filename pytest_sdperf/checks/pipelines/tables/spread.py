@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.judging.memory import METRICS, beyond_least
+from pytest_sdperf.checks.pipelines.judging.memory import PEAKS, beyond_least
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.units import digits, megabytes, plural, time_unit
 
@@ -15,7 +15,7 @@ _RUNS = {"first": "first-run-memory", "second": "second-run-memory"}
 def peaks_of(report: CaseReport, metric: str) -> list[int]:
     """Return the peaks of the processes that could tell them, in bytes."""
     samples = report.measurement.samples if report.measurement is not None else ()
-    return [peak for sample in samples if (peak := METRICS[metric](sample))]
+    return list(filter(None, PEAKS[metric].told(samples)))
 
 
 def peaks_beyond(report: CaseReport, metric: str) -> list[int]:

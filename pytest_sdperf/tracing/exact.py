@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,21 +130,22 @@ class ExactComputer(Computer):
         try:
             return self.defined(node, given)
         except UNKNOWN_FORM as error:
-            raise NotDefinedError(f"{node.op_type} {node.name or node.outputs[0].name}: {error}") from error
+            why = str(error.args[0] if error.args else error) or "it has a form that its definition does not know"
+            name = node.name or node.outputs[0].name
+            raise NotDefinedError(f"{node.op_type} {name}: {why.splitlines()[0]}") from error
 
 
-def of_graph(path: Path, inputs: Arrays, held: Held) -> dict[str, Array]:
+def of_graph(graph: ir.Graph, inputs: Arrays, held: Held) -> dict[str, Array]:
     """Return the outputs of a graph in float64.
 
     Args:
-        path: An ONNX file.
+        graph: Its nodes are in an order in which they can be computed.
         inputs: By name.
         held: How parameters and constants are held.
 
     Raises:
         NotDefinedError: A node has no definition.
     """
-    graph = ir.load(path).graph
     wanted, found = set(graph.outputs), {}
 
     def keep(value: ir.Value, tensor: Tensor) -> None:

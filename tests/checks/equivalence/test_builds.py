@@ -1,0 +1,223 @@
+"""Builds in float64: sound ones are their module, and no single fault of their wiring or numbers is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import tiny_model
+
+from pytest_sdperf import builtins
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.expectations import CaseBuild
+from pytest_sdperf.cases.registration import registrar_of
+from pytest_sdperf.checks.equivalence.check import LIMIT, Equivalent
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.settings import Selection, Settings
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.outcomes import Outcome
+
+# The exporter of torch warns about its own future.
+pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+def builder_of(catalog, folder: Path, *, in_process: bool, weights: str = "random"):
+    settings = Settings(
+        cache_dir=folder, in_process=in_process, build_timeout_s=300, selection=Selection(weights=weights)
+    )
+    return Builder(catalog, settings, Cache(folder, size_bytes=10**9), say=lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return builder_of(tiny_model.make_catalog(), tmp_path_factory.mktemp("cache"), in_process=True)
+
+
+def subject(builder, optimization, *, model="tiny", component="unet", fuser="native", shapes="static", **fields):
+    made = {"fuser": fuser, "exporter": "dynamo", "opset": 18, "shapes": shapes, "height": 128, "width": 128, **fields}
+    case = Case(model, component, "", optimization, **made)
+    return CaseBuild(**vars(builder.build(case, component)), case=case, builder=builder)
+
+
+def judged(build):
+    check = Equivalent()
+    return check.judge(check.run(build), build.case, policy=Policy())
+
+
+def altered(build, folder, edit):
+    """Return a build whose graph somebody edited: as whatever else makes one, under a key of its own."""
+    model = ir.load(build.path)
+    edit(model.graph)
+    path = folder / "model.onnx"
+    ir.save(model, path, external_data="model.onnx.data")
+    return dataclasses.replace(build, path=path, key=f"{build.key}-{folder.name}")
+
+
+@pytest.mark.parametrize("shapes", ["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("optimization", "fuser"), [("fp32", ""), ("fp16", "native"), ("bias-add", "native"), ("bias-add", "ort")]
+)
+def test_a_sound_build_is_the_function_of_its_module(tiny, optimization, fuser, shapes):
+    found = Equivalent().run(subject(tiny, optimization, fuser=fuser, shapes=shapes))
+    assert [(link.of, link.to) for link in found] == [("export", "torch module"), ("build", "export")][
+        : 1 + bool(fuser)
+    ]
+    assert all(0 <= link.error < LIMIT for link in found), found
+
+
+def initializer(graph, change):
+    """Change the numbers of the first parameter with several of them."""
+    value = next(one for one in graph.initializers.values() if one.const_value.size > 32)
+    value.const_value = ir.tensor(change(value.const_value.numpy()), name=value.name)
+
+
+def one_number(array):
+    changed = array.copy()
+    changed.reshape(-1)[7] *= 1.1
+    return changed
+
+
+def epsilon(graph):
+    norm = next(node for node in graph if "epsilon" in node.attributes)
+    norm.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-3)
+
+
+def exchanged(graph):
+    one, other = [node for node in graph if node.op_type == "SkipLayerNormalization"][:2]
+    first, second = one.inputs[2], other.inputs[2]
+    one.replace_input_with(2, second)
+    other.replace_input_with(2, first)
+
+
+def without_a_bias(graph):
+    node = next(one for one in graph if one.op_type == "SkipLayerNormalization" and len(one.inputs) > 4)
+    node.replace_input_with(4, None)
+
+
+FAULTS = {
+    "one number": lambda graph: initializer(graph, one_number),
+    "one scale": lambda graph: initializer(graph, lambda array: (array * 1.02).astype(array.dtype)),
+    "epsilon": epsilon,
+    "two norms exchanged": exchanged,
+    "a bias lost": without_a_bias,
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_single_fault_makes_another_function_in_half_precision_too(tiny, tmp_path, name):
+    verdict = judged(altered(subject(tiny, "bias-add"), tmp_path, FAULTS[name]))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function")
+    assert verdict.sentence.startswith(
+        "The build of the unet of tiny at bias-add is another function than its export: "
+    )
+
+
+def test_a_node_without_a_definition_makes_nobody_equal(tiny, tmp_path):
+    def glue(graph):
+        node = next(one for one in graph if one.op_type == "MatMul")
+        node.domain, node.op_type = "acme", "Glue"
+
+    verdict = judged(altered(subject(tiny, "fp16"), tmp_path, glue))
+    assert (verdict.outcome, verdict.code) == (Outcome.INCONCLUSIVE, "function-not-known")
+    assert "Glue" in verdict.sentence
+    assert verdict.sentence.endswith(": it has no definition.")
+
+
+def test_without_values_there_is_nothing_to_compare(tmp_path):
+    builder = builder_of(tiny_model.make_catalog(), tmp_path, in_process=True, weights="none")
+    with pytest.raises(NoReferenceError, match=r"^--sdperf-weights=none builds graphs without values"):
+        Equivalent().run(subject(builder, "bias-add"))
+
+
+def test_what_was_computed_is_not_computed_again(tiny):
+    build, said = subject(tiny, "bias-add"), []
+    before = Equivalent().run(build)
+    again = Builder(tiny.catalog, tiny.settings, Cache(tiny.settings.cache_dir, size_bytes=10**9), say=said.append)
+    assert Equivalent().run(dataclasses.replace(build, builder=again)) == before
+    assert said == []
+
+
+# Faults that comparing the outputs of half precision with its own limit passed, each at a whole UNet.
+
+
+def norms(graph):
+    return [node for node in graph if node.op_type in ("GroupNorm", "SkipGroupNorm")]
+
+
+def attention(graph):
+    found = [node for node in graph if node.op_type == "MultiHeadAttention"]
+    return found[len(found) // 2]
+
+
+def every_epsilon(graph):
+    for node in norms(graph):
+        node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 1e-3)
+
+
+def plain_norm(graph):
+    node = norms(graph)[len(norms(graph)) // 2]
+    for place, number in ((1, 1.0), (2, 0.0)):
+        tensor = node.inputs[place].const_value
+        node.inputs[place].const_value = ir.tensor(np.full_like(tensor.numpy(), number), name=tensor.name)
+
+
+def scaled(factor):
+    def edit(graph):
+        attention(graph).attributes["scale"] = ir.AttrFloat32("scale", factor / math.sqrt(8))
+
+    return edit
+
+
+def convolution_without_bias(graph):
+    node = [one for one in graph if one.op_type == "NhwcConv" and len(one.inputs) > 2 and one.inputs[2]][40]
+    tensor = node.inputs[2].const_value
+    node.inputs[2].const_value = ir.tensor(np.zeros_like(tensor.numpy()), name=tensor.name)
+
+
+def residual_before_its_sum(graph):
+    """Let a sum of the mid block read what the one before it read."""
+    sums = [node for node in graph if node.op_type == "SkipGroupNorm"]
+    node = sums[len(sums) // 2]
+    earlier = next(one for one in reversed(sums[: len(sums) // 2]) if one.outputs[0].shape == node.outputs[0].shape)
+    node.replace_input_with(3, earlier.inputs[0])
+
+
+WHOLE = {
+    "every epsilon": every_epsilon,
+    "attention times sqrt 2": scaled(math.sqrt(2)),
+    "attention two percent off": scaled(1.02),
+    "a norm without its numbers": plain_norm,
+    "a residual from elsewhere": residual_before_its_sum,
+    "a convolution without its bias": convolution_without_bias,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    catalog = Catalog()
+    with catalog.owned_by(registrar_of(builtins)):
+        builtins.pytest_sdperf_register(catalog)
+    builder = builder_of(catalog, tmp_path_factory.mktemp("cache"), in_process=False)
+    return subject(builder, "bias-add", model="sd15-thin")
+
+
+@pytest.mark.slow
+def test_a_whole_unet_is_its_module(whole):
+    export, build = Equivalent().run(whole)
+    assert 0 < export.error < LIMIT
+    assert 0 < build.error < LIMIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_hid_in_the_noise_of_half_precision_is_another_function(whole, tmp_path, name):
+    verdict = judged(altered(whole, tmp_path, WHOLE[name]))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function"), verdict.sentence
+    assert verdict.obtained > 10 * LIMIT

@@ -50,8 +50,8 @@ def test_of_many_findings_each_kind_is_told_before_another_of_the_same():
     text = printed("many-findings", 80, 0, False)
     assert "INVALID suites/test_pipelines.py::test_latency[b8]" in text
     assert "INVALID suites/test_fusions.py::test_vae_decoder[fp32]" in text
-    assert "\n  and 4 more tests alike\n" in text
-    assert "\nand 28 more findings: pytest -v tells them\n" in text
+    assert "\n  and 5 more tests alike\n" in text
+    assert "\nand 32 more findings: pytest -v tells them\n" in text
 
 
 def test_only_commands_and_names_of_tests_are_longer_than_the_terminal():

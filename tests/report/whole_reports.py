@@ -26,11 +26,12 @@ from pytest_sdperf.report.terminal import report_lines  # noqa: E402
 LADDER = {
     "fp32": (92.0, 81.0, 0),
     "fp16": (28.0, 20.0, 0),
-    "ln": (28.0, 19.1, 16),
-    "fmha": (28.0, 12.3, 48),
-    "group-norm": (28.0, 11.2, 109),
-    "nhwc": (28.0, 10.4, 207),
-    "bias-add": (28.0, 10.1, 239),
+    "fmha": (28.0, 12.3, 32),
+    "nhwc-conv": (28.0, 11.7, 130),
+    "group-norm": (28.0, 10.9, 191),
+    "bias-split-gelu": (28.0, 10.5, 207),
+    "packed-qkv": (28.0, 10.4, 207),
+    "bias-add": (28.0, 10.1, 223),
 }
 RUN = RunInfo(
     "NVIDIA H200",

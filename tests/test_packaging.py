@@ -287,10 +287,16 @@ def test_the_installed_suites_run(installed: Installed, tmp_path: Path) -> None:
         "sdperf", "run", *selection, "--sdperf-json=results.json", "--processes=1", cwd=tmp_path, **homes
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert " 5 passed" in result.stdout  # operators of a build are judged for each fuser
+    assert " 7 passed" in result.stdout  # operators of a build are judged for each fuser
     reports = json.loads((tmp_path / "results.json").read_text())["reports"]
     found = {report["nodeid"].partition("::")[0].rpartition("/")[2]: report for report in reports}
-    assert set(found) == {"test_agreement.py", "test_fusions.py", "test_pipelines.py", "test_replay.py"}
+    assert set(found) == {
+        "test_agreement.py",
+        "test_equivalence.py",
+        "test_fusions.py",
+        "test_pipelines.py",
+        "test_replay.py",
+    }
     (agreement,) = found["test_agreement.py"]["checks"]["agreement"]["finding"]
     assert 0 < agreement["error"] <= agreement["limit"]
     assert [verdict["outcome"] for verdict in found["test_fusions.py"]["verdicts"]] == ["PASSED"]

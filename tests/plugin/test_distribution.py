@@ -317,7 +317,7 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
     thread.start()
     assert begun.wait(30)
     threading.Timer(20, over.set).start()
-    result = machine("-n1", "--sdperf-batch-size=1", cards=(card(0),))
+    result = machine("-n1", "--sdperf-batch-size=1", "-v", cards=(card(0),))
     thread.join(60)
     assert result.ret == 0
     (turn,) = [report["measurement"]["turn"] for report in results()["reports"]]

@@ -39,16 +39,20 @@ class Held:
     Attributes:
         halves: Dtype of its parameters in half precision; empty where it has none.
         whole: Digests of parameters that are float32 beside these.
+        sizes: Their numbers of elements.
         constants: Each constant in half precision -> the same number as the export has it.
     """
 
     halves: str = ""
     whole: frozenset[str] = frozenset()
+    sizes: frozenset[int] = frozenset()
     constants: Mapping[float, float] = field(default_factory=dict)
 
     def parameter(self, array: Array) -> Array:
         """Return a float32 parameter as the file holds it: rounding is arithmetic, and no part of the function."""
-        if not self.halves or array.size == 1 or array.dtype.kind != "f" or not self.whole.isdisjoint(_digests(array)):
+        if not self.halves or array.size == 1 or array.dtype.kind != "f":
+            return array
+        if array.size in self.sizes and not self.whole.isdisjoint(_digests(array)):
             return array
         return torch.from_numpy(np.array(array)).to(getattr(torch, self.halves)).double().numpy()
 
@@ -71,6 +75,7 @@ def held_by(graph: ir.Graph, export: ir.Graph | None = None) -> Held:
     return Held(
         halves.pop().name.lower(),
         frozenset(digest for array in whole for digest in _digests(array)),
+        frozenset(array.size for array in whole),
         {half: near[0] for half, near in constants.items() if len(near) == 1 and near[0] != half},
     )
 

@@ -49,6 +49,16 @@ def test_what_nobody_can_compute_is_never_called_equal():
     )
 
 
+def test_drawn_weights_are_not_computed_for_minutes():
+    check, full = Equivalent(), case(model="sd15", engine="", height=512, width=512, weights="random-0")
+    assert check.not_applicable(full) == (
+        "with drawn weights at 512x512 it takes minutes in float64. --sdperf-resolution=128x128 asks the same of a "
+        "smaller picture, and a thin model of a narrow one"
+    )
+    assert check.not_applicable(case(engine="", weights="random-0", height=256, width=256)) == ""
+    assert check.not_applicable(case(engine="", weights="0f3c", height=512, width=512)) == ""
+
+
 def test_its_row_has_a_distance_for_each_link():
     assert Equivalent().row((SOUND, Link("build", "export", {"sample": 3.5e-8}))) == ("1.90e-07", "3.50e-08", "1e-06")
     assert Equivalent().row((Link("build", "torch module", {}, unknown="x"),)) == ("", "-", "1e-06")

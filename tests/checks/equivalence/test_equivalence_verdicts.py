@@ -59,6 +59,7 @@ def test_drawn_weights_are_not_computed_for_minutes():
     assert check.not_applicable(case(engine="", weights="0f3c", height=512, width=512)) == ""
 
 
-def test_its_row_has_a_distance_for_each_link():
-    assert Equivalent().row((SOUND, Link("build", "export", {"sample": 3.5e-8}))) == ("1.90e-07", "3.50e-08", "1e-06")
-    assert Equivalent().row((Link("build", "torch module", {}, unknown="x"),)) == ("", "-", "1e-06")
+def test_its_row_has_the_largest_distance():
+    assert Equivalent().row((SOUND, Link("build", "export", {"sample": 3.5e-8}))) == ("1.90e-07", "1e-06")
+    assert Equivalent().row((Link("build", "torch module", {"sample": math.nan}),)) == ("inf", "1e-06")
+    assert Equivalent().row((Link("build", "torch module", {}, unknown="x"),)) == ("-", "1e-06")

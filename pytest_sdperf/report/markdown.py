@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf.checks.fusions.table import fused_texts
 from pytest_sdperf.checks.pipelines.tables.cells import HEADINGS, cells_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
+from pytest_sdperf.checks.reporting.gates import wrong_builds
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
@@ -77,7 +77,7 @@ def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
     yield from _rule(len(_COLUMNS))
     for key, case in cases.items():
         about = [report for report in reports if report.case.key == key]
-        cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
+        cells = cells_of(about, wrong)
         yield from _row((*_named(case), *(text.strip() for text in cells.texts)))
 
 

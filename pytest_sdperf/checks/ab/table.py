@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf.baselines.published import OOM
 from pytest_sdperf.checks.ab.pairs import REPORTED, center, ratio_of, sides
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.columns import request_label
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.units import digits, seconds
@@ -44,8 +45,7 @@ def _lines(report: CaseReport, pairs: Pairs, *, label_width: int) -> Iterator[Li
 
 def _label(case: Case) -> str:
     batch = f", batch {case.batch_size}" if case.batch_size > 1 else ""
-    steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
-    return f"{_INDENT}{case.model} {case.component}, {case.height}x{case.width}{steps}{batch}"
+    return f"{_INDENT}{case.model} {request_label(case)}{batch}"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -46,6 +46,12 @@ def case_label(case: Case, what: str, *, batch: bool, side: str = "", engine: st
     return f"{INDENT}{side and f'{side}: '}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
 
 
+def request_label(case: Case) -> str:
+    """Return what of a model is asked for: `unet, 512x512`, `pipeline, 512x512, 50 steps pndm`."""
+    steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
+    return f"{case.component}, {case.height}x{case.width}{steps}"
+
+
 def batches_differ(cases: Iterable[Case]) -> bool:
     """Whether cases differ by their batch size, so that a row has to name it."""
     return len({case.batch_size for case in cases}) > 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import OOM, SUSPICIOUS, Cell
 from pytest_sdperf.checks.pipelines.tables.spread import peaks_beyond, peaks_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.gates import concerns
 from pytest_sdperf.core.units import MEGABYTE, percent, seconds
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 MARKS = {
@@ -36,16 +38,16 @@ class Cells:
     outcome: Outcome | None = None
 
 
-def cells_of(reports: Sequence[CaseReport], *, disagrees: bool = False) -> Cells:
+def cells_of(reports: Sequence[CaseReport], wrong: Iterable[Case] = ()) -> Cells:
     """Return the cells of one case from the reports of every test that was about it.
 
     Args:
         reports: At least one.
-        disagrees: Whether the build failed a check of its correctness: then its speed is no result.
+        wrong: From `wrong_builds` of the whole run: where one of them is this build, its speed is no result.
     """
     measured = next((report for report in reports if report.measurement is not None), reports[0])
     outcomes = [report.outcome for report in reports if report.outcome is not None]
-    outcomes += [Outcome.FAILED] if disagrees else []
+    outcomes += [Outcome.FAILED] if any(concerns(gate, measured.case) for gate in wrong) else []
     worst = max(outcomes, key=lambda outcome: outcome.rank, default=None)
     latency = measured.verdict("latency")
     return Cells(

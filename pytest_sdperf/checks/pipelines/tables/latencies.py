@@ -9,13 +9,12 @@ from pytest_sdperf.checks.pipelines.tables.cells import MARKS, Cells, cells_of
 from pytest_sdperf.checks.pipelines.tables.fairness import sums_in_half
 from pytest_sdperf.checks.pipelines.tables.tables import HALF_SUMS, varying_fields
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
+from pytest_sdperf.checks.reporting.columns import INDENT, request_label
+from pytest_sdperf.checks.reporting.gates import wrong_builds
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.labels import engine_label
-from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome
 
-_INDENT = "  "
 _MARKS = {**MARKS, Outcome.FAILED: "x"}
 _LEGEND = {"!": "regressed", "x": "failed or invalid", "?": "inconclusive", "+": "improved"}
 
@@ -51,16 +50,13 @@ def latency_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line
     if not about:
         return
     wrong = wrong_builds(reports)
-    cells = {
-        key: cells_of(found, disagrees=any(concerns(gate, found[0].case) for gate in wrong))
-        for key, found in about.items()
-    }
+    cells = {key: cells_of(found, wrong) for key, found in about.items()}
     engines = {key: _engine(found) for key, found in about.items()}
     tables = [_table(list(_places(about, cells, engines, beside=beside)), width=width) for beside in (True, False)]
     yield from min(tables, key=len)
     used = [mark for mark in _LEGEND if any(_mark(each) == mark for each in cells.values())]
     if used:
-        yield from wrapped("; ".join(f"{mark} {_LEGEND[mark]}" for mark in used), width=width, first=_INDENT)
+        yield from wrapped("; ".join(f"{mark} {_LEGEND[mark]}" for mark in used), width=width, first=INDENT)
 
 
 def _engine(about: Iterable[CaseReport]) -> str:
@@ -91,12 +87,7 @@ def _places(
         words = [case.optimization if beside else f"{case.optimization:<{optimization_width}} {engine}"]
         words += [f"({', '.join(varied)})"] if varied else []
         column = (engine if beside else "", batch if several or not beside else "")
-        yield _Place(_title(case), _INDENT + " ".join(words), column, cells[key])
-
-
-def _title(case: Case) -> str:
-    steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
-    return f"{case.model} {case.component}, {case.height}x{case.width}{steps}"
+        yield _Place(f"{case.model} {request_label(case)}", INDENT + " ".join(words), column, cells[key])
 
 
 def _table(places: Sequence[_Place], *, width: int) -> list[Line]:

@@ -19,8 +19,8 @@ from pytest_sdperf.checks.pipelines.tables.fairness import sums_in_half
 from pytest_sdperf.checks.pipelines.tables.published import by_table, source_lines
 from pytest_sdperf.checks.pipelines.tables.spread import spread_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, column_lines
-from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, column_lines, request_label
+from pytest_sdperf.checks.reporting.gates import wrong_builds
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
@@ -110,11 +110,9 @@ def _rows(cases: Sequence[Case], reports: Sequence[CaseReport], longest: int) ->
     wrong, varying = wrong_builds(reports), varying_fields(cases)
     for case in cases:
         about = [report for report in reports if report.case.key == case.key]
-        cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
+        cells = cells_of(about, wrong)
         half = HALF_SUMS if any(sums_in_half(report.measurement) for report in about) else ""
-        steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
-        title = f"{case.component}, {case.height}x{case.width}{steps}"
-        yield _Row(title, f"{_label(case, varying, longest)}{half}", case.batch_size, cells)
+        yield _Row(request_label(case), f"{_label(case, varying, longest)}{half}", case.batch_size, cells)
 
 
 def _label(case: Case, varying: Sequence[str], longest: int = 0) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -20,8 +20,8 @@ from pytest_sdperf.tracing.computer import UNKNOWN_FORM, Computer, Tensors, comp
 from pytest_sdperf.tracing.definitions import Tensor
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
-    Arrays = Mapping[str, Array]
+    Array: TypeAlias = np.ndarray[Any, Any]
+    Arrays: TypeAlias = Mapping[str, Array]
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _ANGLES = ("Sin", "Cos")

@@ -14,7 +14,10 @@ from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import ShowingFiles
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from pytest_sdperf.tracing.activations import ActivationIndex
+    from pytest_sdperf.tracing.exact import Held
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -110,31 +113,32 @@ def reveal(request: Reveal, context: TaskContext) -> Revealed:
 def find(request: FindNode, context: TaskContext) -> NodeFound:
     """Compare a build with its reference node by node, and write files that show the first wrong one."""
     from pytest_sdperf.tracing import reference, search
-    from pytest_sdperf.tracing.dataflow import DataflowSearch
+    from pytest_sdperf.tracing.comparison import GraphComparison
+    from pytest_sdperf.tracing.exact import held_by
 
     dtype, device, component = request.dtype, request.device, request.component
     inputs = load_arrays(request.inputs)
     obtained = load_arrays(request.obtained) if request.obtained is not None else {}
     context.say(f"comparing the {component} with its reference, node by node")
-    activations = _activations(request, inputs)
+    graph = reference.load(request.graph).graph
+    raw, plain = (reference.load(path).graph for path in request.graphs) if request.graphs else (None, None)
+    held = held_by(graph, raw)
+    activations = _activations(request, inputs, raw, plain, held)
     if isinstance(activations, Located):
         return NodeFound(activations)
-    graph = reference.load(request.graph).graph
-    whole = reference.wrong_by_definition(graph, activations, inputs, device=device)
-    walk = DataflowSearch(
-        graph, activations, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None
-    )
+    walk = GraphComparison(graph, activations, inputs, held=held, device=device)
     suspect = (
-        search.wrong_in_graph(walk, obtained, dtype=dtype)
+        search.wrong_in_graph(walk)
         or search.wrong_in_types(walk, obtained, dtype=dtype)
         or search.wrong_in_engine(walk, obtained, dtype=dtype, device=device)
     )
-    suspect = search.wrong_as_a_whole(suspect, whole)
     files = tuple(_files(walk, suspect, obtained, request, context.out_dir))
     return NodeFound(search.located(suspect, component), files)
 
 
-def _activations(request: FindNode, inputs: Mapping[str, Any]) -> ActivationIndex | Located:
+def _activations(
+    request: FindNode, inputs: Mapping[str, Any], raw: ir.Graph | None, plain: ir.Graph | None, held: Held
+) -> ActivationIndex | Located:
     """Return the values of a reference, or what is found before a build is looked at."""
     from pytest_sdperf.tracing import insides, reference
 
@@ -143,9 +147,8 @@ def _activations(request: FindNode, inputs: Mapping[str, Any]) -> ActivationInde
     if of_torch and (where := insides.plain_not_finite(*of_torch)) is not None:
         return Located(request.component, "plain", location=where)
     outputs = [load_arrays(path) for path in of_torch] or [{}, {}]
-    if request.graphs:
-        raw, plain = request.graphs
-        activations = reference.pool_of_graphs(raw, plain, inputs, **how)
+    if raw is not None and plain is not None:
+        activations = reference.pool_of_graphs(raw, plain, inputs, held=held, **how)
         wrong = reference.wrong_reference(activations, *outputs, dtype=request.dtype)
         if wrong is not None:
             return Located(request.component, "export", location=wrong)

@@ -30,6 +30,7 @@ _CHECKED = 6
 _MINUS_INFINITY, _LEFT = 1e4, 0.01
 # Scores of an attention that is not fused are no value that a fused graph has, and gigabytes large.
 LARGEST = 2**26
+WITHOUT_BIAS = "Conv without its bias"  # a role: what a convolution gives where a fuser lets another node add the bias
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class Activation:
         exact: What it holds, in the wide type.
         plain: The same, computed by plain torch in the type that is tested.
         reference_error: The distance between the two.
+        same: Largest distance of a value that is this one.
         exposed: Whether it is an output of the reference.
     """
 
@@ -52,6 +54,7 @@ class Activation:
     exact: Tensor
     plain: Tensor
     reference_error: float
+    same: float
     exposed: bool = False
 
     @property
@@ -127,8 +130,28 @@ class ActivationIndex:
         self.places: list[Activation] = []
         self.gaps: list[Gap] = []
 
-    def add(self, name: str, path: str, exact: Tensor, plain: Tensor, *, role: str = "", exposed: bool = False) -> None:
-        """Take a value; one that holds nothing to be recognised by is left out."""
+    def add(
+        self,
+        name: str,
+        path: str,
+        exact: Tensor,
+        plain: Tensor,
+        *,
+        same: float | None = None,
+        role: str = "",
+        exposed: bool = False,
+    ) -> None:
+        """Take a value; one that holds nothing to be recognised by is left out.
+
+        Args:
+            name: Its name.
+            path: Path of the module that it comes from.
+            exact: What it holds.
+            plain: The same, computed by plain torch in the type that is tested.
+            role: What made it: the type of its node.
+            exposed: Whether it is an output of the reference.
+            same: Largest distance of a value that is this one; None for the limit of plain torch.
+        """
         size = exact.numel()
         if size < 2 or size > LARGEST or plain.numel() != size or not exact.is_floating_point():
             return
@@ -140,7 +163,8 @@ class ActivationIndex:
         reference_error = reference_error_of(plain.reshape(exact.shape), exact, dtype=self.dtype)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
             return
-        place = Activation(name, path, role, exact, plain.reshape(exact.shape), reference_error, exposed)
+        within = limit(reference_error) if same is None else same
+        place = Activation(name, path, role, exact, plain.reshape(exact.shape), reference_error, within, exposed)
         self.places.append(place)
         self._stacked.pop(size, None)
         for order in _ORDERS.get(exact.ndim, (tuple(range(exact.ndim)),)):
@@ -169,17 +193,16 @@ class ActivationIndex:
             place, order = self._found[size][index]
             yield ActivationMatch(place, order, float(away[index]))
 
-    def find(self, tensor: Tensor, *, name: str = "", within: float = math.inf) -> ActivationMatch | None:
-        """Return the place that holds a value, within the limit that it has there; None if there is none.
+    def find(self, tensor: Tensor, *, name: str = "") -> ActivationMatch | None:
+        """Return the place that holds a value; None if there is none.
 
         Args:
             tensor: In the wide type.
             name: Of several equal ones, that of this name.
-            within: How far it may be at most, where that is less.
         """
         best: ActivationMatch | None = None
         for number, near in enumerate(self.near(tensor)):
-            largest = min(near.place.limit, within)
+            largest = near.place.same
             if number >= _CHECKED or near.error > _SLACK * largest:
                 break
             error = distance(tensor.reshape(-1), near.place.exact.permute(near.order).reshape(-1))

@@ -11,7 +11,7 @@ import torch
 
 from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.tracing.activations import is_masked
-from pytest_sdperf.tracing.dataflow import DataflowSearch
+from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.reference import spot_of
 
@@ -21,7 +21,7 @@ Arrays = Mapping[str, np.ndarray]
 class EngineActivations:
     """What an engine computed, compared value by value."""
 
-    def __init__(self, walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> None:
+    def __init__(self, walk: GraphComparison, obtained: Arrays, *, dtype: str) -> None:
         self._walk = walk
         self.found: dict[ir.Value, tuple[float, float]] = {}
         for node in walk.nodes:

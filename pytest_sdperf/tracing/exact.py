@@ -104,10 +104,12 @@ class ExactComputer(Computer):
 
     Attributes:
         held: Of an export how a build of it holds parameters; of a build how it holds constants.
+        strict: Whether a node that nobody can compute is an error.
     """
 
-    def __init__(self, graph: ir.Graph, held: Held) -> None:
-        super().__init__(graph, wide=torch.float64)
+    def __init__(self, graph: ir.Graph, held: Held, *, device: str = "cpu", strict: bool = True) -> None:
+        super().__init__(graph, wide=torch.float64, device=device)
+        self.strict = strict
         self.held = held
         self._angles = _before_angles(graph)
 
@@ -135,6 +137,8 @@ class ExactComputer(Computer):
         try:
             return self.defined(node, given)
         except UNKNOWN_FORM as error:
+            if not self.strict:
+                return [None] * len(node.outputs)
             why = str(error.args[0] if error.args else error) or "it has a form that its definition does not know"
             name = node.name or node.outputs[0].name
             raise NotDefinedError(f"{node.op_type} {name}: {why.splitlines()[0]}") from error

@@ -10,31 +10,35 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.core.reference_error import REFERENCE
 from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
-from pytest_sdperf.tracing.activations import LARGEST, ActivationIndex
+from pytest_sdperf.tracing.activations import LARGEST, WITHOUT_BIAS, ActivationIndex
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
+from pytest_sdperf.tracing.exact import ExactComputer, Held
 
 Arrays = Mapping[str, np.ndarray]
+# Relative L2 distance in float64 of two values that are the same: a factor that a fusion folded was rounded to float32.
+SAME = 1e-6
 # They hold what their input holds, and a pool finds a value in whatever shape and order.
 _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
-def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device: str) -> ActivationIndex:
-    """Compute a graph in the reference type and in the type that is tested, and return all of its values.
+def pool_of_graphs(
+    raw: ir.Graph, plain: ir.Graph, inputs: Arrays, *, held: Held, dtype: str, device: str
+) -> ActivationIndex:
+    """Compute a graph in float64 and in the type that is tested, and return all of its values.
 
     Args:
         raw: A float32 graph in which nothing is fused.
         plain: The same in the type that is tested.
         inputs: By name.
+        held: How a build of it holds its numbers.
         dtype: That type.
         device: torch device to compute on.
     """
-    model, own = load(raw), load(plain)
     exact: dict[str, tuple[ir.Value, Tensor]] = {}
     rough: dict[str, Tensor] = {}
 
@@ -44,20 +48,34 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device
         if telling and tensor.numel() <= LARGEST and tensor.is_floating_point():
             exact[str(value.name)] = value, tensor
 
-    compute(Computer(model.graph, wide=wide_type(dtype), device=device), model.graph, inputs, keep)
-    compute(
-        Computer(own.graph, wide=None, device=device),
-        own.graph,
-        inputs,
-        lambda value, tensor: rough.__setitem__(str(value.name), tensor) if value.name in exact else None,
-    )
+    def keep_plain(value: ir.Value, tensor: Tensor) -> None:
+        if value.name in exact:
+            rough[value.name] = tensor
+
+    compute(ExactComputer(raw, held, device=device, strict=False), raw, inputs, keep)
+    compute(Computer(plain, wide=None, device=device), plain, inputs, keep_plain)
     activations = ActivationIndex(dtype)
     for name, (value, tensor) in exact.items():
-        if name in rough:
-            node = value.producer()
-            path, role = (path_of(node), node.op_type) if node is not None else ("", "")
-            activations.add(name, path, tensor, rough[name], role=role, exposed=value.is_graph_output())
+        if name not in rough:
+            continue
+        node, exposed = value.producer(), value.is_graph_output()
+        path, role = (path_of(node), node.op_type) if node is not None else ("", "")
+        activations.add(name, path, tensor, rough[name], same=SAME, role=role, exposed=exposed)
+        if (bias := _bias(node)) is not None and not exposed:  # a fuser may let another node add it
+            without = (one - bias.to(one) for one in (tensor, rough[name]))
+            activations.add(f"{name} without its bias", path, *without, same=SAME, role=WITHOUT_BIAS)
     return activations
+
+
+def _bias(node: ir.Node | None) -> Tensor | None:
+    """Return the bias of a convolution, to be added to what it gives; None where it has none."""
+    if node is None or node.op_type != "Conv" or len(node.inputs) < 3 or node.inputs[2] is None:
+        return None
+    bias = node.inputs[2].const_value
+    sizes = node.inputs[1].shape if node.inputs[1] is not None else None
+    if bias is None or sizes is None:
+        return None
+    return torch.from_numpy(np.array(bias.numpy())).reshape(-1, *[1] * (len(sizes) - 2))
 
 
 def pool_of_modules(
@@ -73,14 +91,14 @@ def pool_of_modules(
         dtype: That type.
         device: torch device to compute on.
     """
-    activations, wide = ActivationIndex(dtype), wide_type(dtype)
+    activations = ActivationIndex(dtype)
     for one, other, exposed in ((exact, plain, False), (outputs, rough, True)):
         for name, array in one.items():
             if "<" in name or name not in other or array.dtype.kind != "f":
                 continue
             tensors = (torch.from_numpy(each).to(device) for each in (array, other[name]))
             wanted, own = tensors
-            activations.add(name, "" if exposed else name.partition("#")[0], wanted.to(wide), own, exposed=exposed)
+            activations.add(name, "" if exposed else name.partition("#")[0], wanted.double(), own, exposed=exposed)
     return activations
 
 
@@ -101,36 +119,6 @@ def wrong_reference(activations: ActivationIndex, expected: Arrays, rough: Array
         error = distance(place.exact.cpu(), wanted)
         if error > largest:
             return Location(place.name, "", "", place.path, error, largest)
-    return None
-
-
-def wrong_by_definition(
-    graph: ir.Graph, activations: ActivationIndex, inputs: Arrays, *, device: str
-) -> Location | None:
-    """Return the output with which a graph, computed without any rounding, is farther off than plain torch with all.
-
-    Whatever runs it, such a graph is wrong: what the rounding of its weights moves is a part of what plain torch has.
-
-    Args:
-        graph: The build's.
-        activations: Values of the reference.
-        inputs: By name.
-        device: torch device to compute on.
-    """
-    outputs: dict[str, tuple[ir.Value, Tensor]] = {}
-
-    def keep(value: ir.Value, tensor: Tensor) -> None:
-        if value.is_graph_output():
-            outputs[str(value.name)] = value, tensor
-
-    compute(Computer(graph, wide=wide_type(activations.dtype), device=device), graph, inputs, keep)
-    for place in activations.places:
-        value, made = outputs.get(place.name, (None, None))
-        if not place.exposed or value is None or made is None or made.shape != place.exact.shape:
-            continue
-        error = distance(made, place.exact)
-        if error > place.reference_error:
-            return spot_of(value, error, place.reference_error)
     return None
 
 
@@ -156,9 +144,3 @@ def load(path: Path) -> ir.Model:
     tidy.unify(model)
     node_types.record(model.graph)
     return model
-
-
-def wide_type(dtype: str) -> torch.dtype:
-    """Return the type of the reference of a dtype."""
-    found: torch.dtype = getattr(torch, REFERENCE[dtype])
-    return found

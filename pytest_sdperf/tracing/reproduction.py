@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values.recipe import SessionRecipe
-from pytest_sdperf.tracing.dataflow import DataflowSearch
+from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, SuspectNode, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, USED, boundary, cut, use_memory, weights_of
@@ -60,7 +59,7 @@ sys.exit(0 if error <= {limit!r} else 1)
 
 
 def real(
-    walk: DataflowSearch, suspect: SuspectNode, obtained: Arrays, *, dtype: str, device: str
+    walk: GraphComparison, suspect: SuspectNode, obtained: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return `inputs`, `weights`, `expected` and `limit` with what the graph and the engine really hold.
 
@@ -71,25 +70,26 @@ def real(
     inputs = {}
     of_graph = suspect.kind in ("graph", "types")
     for value in boundary(suspect.nodes):
-        tensor = walk.near.get(value) if walk.sharp else walk.plain.get(value)
+        tensor = walk.rounded(value) if of_graph else walk.plain.get(value)
         seen = obtained.get(str(value.name)) if not of_graph else None
         if seen is None and tensor is None:
             return None
         inputs[str(value.name)] = seen if seen is not None else tensor.cpu().numpy()  # type: ignore[union-attr]
     weights = weights_of(suspect.nodes)
     if of_graph:
-        fault = next((one.should for one in walk.faults if one.value is suspect.value), None)
-        found = fault or walk.confirmed.get(suspect.value)
-        exact = walk.exact[suspect.value]
+        found, exact = walk.agreeing.get(suspect.value), walk.exact[suspect.value]
         if exact is None or found is None:
             return None
-        limit = min(found.place.limit, walk.limits.get(suspect.value, math.inf))
-        return {"inputs": inputs, "weights": weights, "expected": found.exact(exact).cpu().numpy(), "limit": limit}
+        limit = found.place.limit
+        if suspect.kind == "graph":  # the rounding of these nodes alone, not of all before them
+            made = by_definition(walk, suspect.nodes, suspect.value, inputs, dtype=dtype, device=device)
+            limit = min(limit, made[1]) if made is not None else limit
+        return {"inputs": inputs, "weights": weights, "expected": exact.cpu().numpy(), "limit": limit}
     return _defined(walk, suspect, inputs, weights, dtype=dtype, device=device)
 
 
 def drawn(
-    walk: DataflowSearch, suspect: SuspectNode, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
+    walk: GraphComparison, suspect: SuspectNode, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return the same with random numbers in place of weights and inputs, each with their mean and deviation.
 
@@ -109,7 +109,7 @@ def drawn(
 
 
 def _defined(
-    walk: DataflowSearch, suspect: SuspectNode, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
+    walk: GraphComparison, suspect: SuspectNode, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     assert suspect.value is not None
     made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, dtype=dtype, device=device)

@@ -11,20 +11,15 @@ import onnx_ir as ir
 import torch
 
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.computer import Computer
-from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.engine_activations import EngineActivations
-from pytest_sdperf.tracing.reference import spot_of, wide_type
+from pytest_sdperf.tracing.reference import spot_of
 from pytest_sdperf.tracing.section import boundary, nodes_between
 
 Arrays = Mapping[str, np.ndarray]
-_WHOLE = (
-    "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its {value} "
-    "has an error {error:.2e}, where plain torch with all of its rounding has {reference:.2e}. Which node it is could "
-    "not be told: what each place with a counterpart gives for what the reference has before it agrees.{last}"
-)
 _NO_LIMIT = (
     "The first value beyond its limit is {value}. Computed from what its node really read, plain torch is not finite "
     "there: nobody can tell whether the node is wrong or what it reads."
@@ -73,36 +68,32 @@ def located(suspect: SuspectNode, component: str) -> Located:
     )
 
 
-def wrong_in_graph(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
+def wrong_in_graph(walk: GraphComparison) -> SuspectNode | None:
     """Return the first value that the graph makes otherwise than its reference; None where it makes all of them right.
 
     Args:
         walk: Along the graph.
-        obtained: What an engine computed, as far as it was seen.
-        dtype: The type that is tested.
     """
     if not walk.faults:
         return None
     fault = min(walk.faults, key=lambda one: walk.place_of(one.value))
-    own = [value for value in walk.confirmed if value is not fault.value]
-    nodes = nodes_between(fault.value, _known(walk, own))
+    nodes = nodes_between(fault.value, _known(walk, [value for value in walk.agreeing if value is not fault.value]))
     if fault.should is None:
         return SuspectNode("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
-    seen = EngineActivations(walk, obtained, dtype=dtype)
-    inputs = tuple(filter(None, (seen.location(value) for value in boundary(nodes))))
+    inputs = tuple(_agreeing(walk, value) for value in boundary(nodes) if value in walk.agreeing)
     others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
-    location = seen.location(fault.value)
-    if (
-        location is None or location.error <= location.limit
-    ):  # what is wrong may be hidden in the rounding of all before it
-        limit = min(fault.should.place.limit, walk.limits.get(fault.value, math.inf))
-        location = spot_of(fault.value, max(fault.should.error, 0.0), limit)
-    return SuspectNode(
-        "graph", fault.value, nodes, location, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
-    )
+    location = spot_of(fault.value, fault.should.error, fault.should.place.same)
+    before = [value for value in walk.agreeing if walk.place_of(value) < walk.nodes.index(nodes[0])]
+    last = _agreeing(walk, max(before, key=walk.place_of)) if before else None
+    return SuspectNode("graph", fault.value, nodes, location, inputs, last, len(others), len(walk.agreeing))
 
 
-def wrong_in_types(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
+def _agreeing(walk: GraphComparison, value: ir.Value) -> Location:
+    found = walk.agreeing[value]
+    return spot_of(value, found.error, found.place.same)
+
+
+def wrong_in_types(walk: GraphComparison, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
     """Return the first value that is right by its definition, and wrong in the types that the graph says.
 
     What an engine gave there has to be wrong too: an engine may compute in wider types than these.
@@ -117,39 +108,20 @@ def wrong_in_types(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> Sus
         location = seen.location(value)
         if location is not None and location.error <= location.limit:
             continue
-        nodes = nodes_between(value, _known(walk, [one for one in walk.confirmed if one is not value]))
+        nodes = nodes_between(value, _known(walk, [one for one in walk.agreeing if one is not value]))
         inputs = tuple(filter(None, (seen.location(one) for one in boundary(nodes))))
-        location = location or spot_of(value, error, walk.confirmed[value].place.limit)
-        return SuspectNode("types", value, nodes, location, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
+        location = location or spot_of(value, error, walk.agreeing[value].place.limit)
+        return SuspectNode("types", value, nodes, location, inputs, seen.last_before(nodes[0]), 0, len(walk.agreeing))
     return None
 
 
-def wrong_as_a_whole(suspect: SuspectNode, whole: Location | None) -> SuspectNode:
-    """Return what was found of a graph that is wrong by its definitions: never that no node of it is.
-
-    Args:
-        suspect: What was found.
-        whole: The output with which the graph itself is farther off than plain torch; None where it is not.
-    """
-    if whole is None or suspect.kind in ("graph", "types"):
-        return suspect
-    told = _WHOLE.format(value=whole.value, error=whole.error, reference=whole.limit, last=_last_words(suspect.last))
-    return SuspectNode("graph", last=suspect.last, places=suspect.places, told=told)
-
-
-def _last_words(last: Location | None) -> str:
-    return (
-        "" if last is None else f" The last value that agrees in what the engine gave is {last.value} of {last.path}."
-    )
-
-
-def _known(walk: DataflowSearch, confirmed: Sequence[ir.Value]) -> set[ir.Value]:
+def _known(walk: GraphComparison, agreeing: Sequence[ir.Value]) -> set[ir.Value]:
     """Return values that a section may begin at: those that agree, and those that hold no floating-point numbers."""
     integers = {value for value, tensor in walk.exact.items() if tensor is not None and not tensor.is_floating_point()}
-    return {*confirmed, *integers}
+    return {*agreeing, *integers}
 
 
-def wrong_in_engine(walk: DataflowSearch, obtained: Arrays, *, dtype: str, device: str) -> SuspectNode:
+def wrong_in_engine(walk: GraphComparison, obtained: Arrays, *, dtype: str, device: str) -> SuspectNode:
     """Return the first value that an engine computed beyond its limit, from which what is wrong reaches an output.
 
     Args:
@@ -173,7 +145,7 @@ def wrong_in_engine(walk: DataflowSearch, obtained: Arrays, *, dtype: str, devic
     return SuspectNode(kind, value, nodes, seen.location(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
 
 
-def _untold(walk: DataflowSearch, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
+def _untold(walk: GraphComparison, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
     """Say which output was compared with nothing, and why; empty where each was compared."""
     for node in walk.nodes:
         for value in node.outputs:
@@ -185,7 +157,7 @@ def _untold(walk: DataflowSearch, found: Mapping[ir.Value, tuple[float, float]],
     return ""
 
 
-def _why_not_compared(walk: DataflowSearch, value: ir.Value, array: np.ndarray | None) -> str:
+def _why_not_compared(walk: GraphComparison, value: ir.Value, array: np.ndarray | None) -> str:
     exact, plain = walk.exact.get(value), walk.plain.get(value)
     if exact is None or plain is None:
         node = _first_unknown(walk, value)
@@ -200,7 +172,7 @@ def _why_not_compared(walk: DataflowSearch, value: ir.Value, array: np.ndarray |
     return "By its definition it is one number, zeros or a mask, which tell nothing."
 
 
-def _first_unknown(walk: DataflowSearch, value: ir.Value) -> ir.Node:
+def _first_unknown(walk: GraphComparison, value: ir.Value) -> ir.Node:
     """Return the first node before a value, or its own, whose results nobody knows."""
     before, unknown = {value}, value.producer()
     for node in reversed(walk.nodes):
@@ -213,7 +185,7 @@ def _first_unknown(walk: DataflowSearch, value: ir.Value) -> ir.Node:
 
 
 def _local(
-    walk: DataflowSearch, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
+    walk: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
 ) -> tuple[float, float] | None:
     """Return error and limit of a value against what its nodes make of what they were really given."""
     made = by_definition(walk, nodes, value, obtained, dtype=dtype, device=device)
@@ -221,7 +193,7 @@ def _local(
 
 
 def by_definition(
-    walk: DataflowSearch, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
+    walk: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
 ) -> tuple[Tensor, float] | None:
     """Return what nodes make of given inputs by their definitions, and the limit that plain torch sets there.
 
@@ -236,7 +208,7 @@ def by_definition(
     graph = nodes[0].graph
     assert graph is not None
     results = []
-    for wide, fallback in ((wide_type(dtype), walk.exact), (None, walk.plain)):
+    for wide, fallback in ((torch.float64, walk.exact), (None, walk.plain)):
         computer = Computer(graph, wide=wide, device=device)
         known: dict[ir.Value, Tensor | None] = {}
         for node in nodes:

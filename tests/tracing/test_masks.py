@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pytest_sdperf.tracing.activations import ActivationIndex, is_masked
-from pytest_sdperf.tracing.dataflow import DataflowSearch
+from pytest_sdperf.tracing.comparison import GraphComparison
+from pytest_sdperf.tracing.exact import Held
 from pytest_sdperf.tracing.reference import load, pool_of_graphs
 
 RANDOM = np.random.default_rng(0)
@@ -48,10 +49,10 @@ def attention(path, **changed):
 
 
 def walk_along(tmp_path, **changed):
-    right = attention(tmp_path / "right.onnx")
-    activations = pool_of_graphs(right, right, INPUTS, dtype="float32", device="cpu")
+    right = load(attention(tmp_path / "right.onnx")).graph
+    activations = pool_of_graphs(right, right, INPUTS, held=Held(), dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
-    return DataflowSearch(graph, activations, INPUTS, wide=torch.float64, device="cpu")
+    return GraphComparison(graph, activations, INPUTS, held=Held())
 
 
 def test_a_right_graph_stays_right(tmp_path):

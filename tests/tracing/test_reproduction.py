@@ -20,7 +20,8 @@ from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tracing import reproduction, search
 from pytest_sdperf.tracing.activations import ActivationIndex
-from pytest_sdperf.tracing.dataflow import DataflowSearch
+from pytest_sdperf.tracing.comparison import GraphComparison
+from pytest_sdperf.tracing.exact import Held
 from pytest_sdperf.tracing.reference import load, plain_not_finite
 from pytest_sdperf.tracing.search import located, wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
@@ -71,7 +72,7 @@ def compute(path, folder, config):
 
 
 def walk_along(path):
-    return DataflowSearch(load(path).graph, ActivationIndex("float32"), INPUTS, wide=torch.float64, device="cpu")
+    return GraphComparison(load(path).graph, ActivationIndex("float32"), INPUTS, held=Held())
 
 
 def run(folder):
@@ -134,7 +135,7 @@ def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp
     model = ir.load(graph)
     last = next(node for node in model.graph if node.name == "last")
     last.domain, last.op_type = "acme", "Secret"
-    walk = DataflowSearch(model.graph, ActivationIndex("float32"), INPUTS, wide=torch.float64, device="cpu")
+    walk = GraphComparison(model.graph, ActivationIndex("float32"), INPUTS, held=Held())
     walk.faults.clear()
     suspect = wrong_in_engine(walk, compute(graph, tmp_path / "probe", {}), **HOW)
     assert (suspect.kind, suspect.value, suspect.places) == ("hidden", None, 2)
@@ -204,7 +205,7 @@ def test_errors_that_come_from_before(graph, tmp_path):
 
 
 def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):
-    suspect = wrong_in_graph(walk_along(graph), {}, dtype="float32")
+    suspect = wrong_in_graph(walk_along(graph))
     assert suspect.kind == "graph"
 
 

@@ -1,4 +1,4 @@
-"""A graph that is wrong as a whole, by its definitions or in its types, is never called right."""
+"""A graph that is right by its definitions, and wrong in the types that it says."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from pytest_sdperf.checks.agreement.locations import sentence
-from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import half
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.tracing.activations import ActivationIndex
+from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.computer import Computer, compute
-from pytest_sdperf.tracing.dataflow import DataflowSearch
-from pytest_sdperf.tracing.reference import load, pool_of_graphs, wrong_by_definition
-from pytest_sdperf.tracing.search import SuspectNode, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
+from pytest_sdperf.tracing.exact import Held, held_by
+from pytest_sdperf.tracing.reference import SAME, load, pool_of_graphs
+from pytest_sdperf.tracing.search import located, wrong_in_graph, wrong_in_types
 
 RANDOM = np.random.default_rng(0)
 TIMES = RANDOM.uniform(1, 999, (2, 1)).astype(np.float32)
@@ -66,15 +66,11 @@ def values_of(graph: ir.Graph, wide: torch.dtype | None) -> dict[str, torch.Tens
 def activations() -> ActivationIndex:
     """What torch has: the sine in float32, then rounded."""
     right = timestep_graph(FLOAT)
-    exact, plain = values_of(right, torch.float32), values_of(right, None)
-    made = ActivationIndex("float16")
-    made.add("sine", "net.time_proj", exact["sine"], exact["sine"].half())
-    made.add("y", "", exact["y"], plain["y"], exposed=True)
-    return made
+    return pool_of_graphs(right, right, {"x": TIMES}, held=held_by(right), dtype="float16", device="cpu")
 
 
-def walk_along(graph: ir.Graph, activations: ActivationIndex, *, sharp: bool = False) -> DataflowSearch:
-    return DataflowSearch(graph, activations, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
+def walk_along(graph: ir.Graph, activations: ActivationIndex) -> GraphComparison:
+    return GraphComparison(graph, activations, {"x": TIMES}, held=Held())
 
 
 def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
@@ -83,7 +79,6 @@ def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
 
 def test_types_that_are_too_narrow_are_named(activations):
     graph = timestep_graph(HALF)
-    assert wrong_by_definition(graph, activations, {"x": TIMES}, device="cpu") is None
     walk = walk_along(graph, activations)
     assert walk.faults == []
     suspect = wrong_in_types(walk, engine_of(graph), dtype="float16")
@@ -97,7 +92,7 @@ def test_types_that_are_too_narrow_are_named(activations):
     assert told.startswith("The graph of the unet goes wrong at Sin sine: relative L2 error ")
     assert told.endswith(
         "By its definition it is right, but not in the types in which the graph computes it: these are too narrow "
-        "there, whatever runs it."
+        "there, whatever runs it. The last value before it that agrees is that of Mul angle."
     )
 
 
@@ -113,27 +108,13 @@ def test_types_that_are_wide_enough_are_right(activations):
     assert wrong_in_types(walk, engine_of(graph), dtype="float16") is None
 
 
-def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(activations):
-    graph = timestep_graph(FLOAT, factor=1.01)
-    whole = wrong_by_definition(graph, activations, {"x": TIMES}, device="cpu")
-    assert whole is not None
-    assert (whole.value, whole.node) == ("y", "product")
-    assert whole.error == pytest.approx(0.01, rel=0.1)
-    walk = walk_along(timestep_graph(FLOAT), activations)
-    spread = wrong_in_engine(walk, engine_of(graph), dtype="float16", device="cpu")
-    for found in (spread, SuspectNode("spread"), SuspectNode("vanished"), SuspectNode("engine")):
-        told = wrong_as_a_whole(found, Location("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
-        assert (told.kind, told.value) == ("graph", None)
-        assert sentence(located(told, "unet")).startswith(
-            "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its y "
-            "has an error 2.70e-03, where plain torch with all of its rounding has 1.50e-03. Which node it is could "
-            "not be told: what each place with a counterpart gives for what the reference has before it agrees."
-        )
-    assert wrong_as_a_whole(spread, None) is spread
-
-
-def test_a_graph_that_is_right_is_not_wrong_as_a_whole(activations):
-    assert wrong_by_definition(timestep_graph(FLOAT), activations, {"x": TIMES}, device="cpu") is None
+def test_a_graph_that_is_wrong_by_less_than_halves_can_tell_is_named(activations):
+    walk = walk_along(timestep_graph(FLOAT, factor=1.001), activations)
+    suspect = wrong_in_graph(walk)
+    assert suspect is not None
+    assert (suspect.kind, suspect.location.node, suspect.location.limit) == ("graph", "product", SAME)
+    assert 1e-5 < suspect.location.error < 1e-3
+    assert [one.node for one in suspect.inputs] == ["half"]
 
 
 @pytest.mark.parametrize("dtype", ["<i8", "<i4", "<f8", "<f4", "<f2", "bool", "uint8"])
@@ -162,12 +143,11 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
         value.name: random.standard_normal(value.shape.numpy()).astype(np.float32) for value in model.graph.inputs
     }
     inputs["timestep"] = np.full_like(inputs["timestep"], 981)
-    activations = pool_of_graphs(paths["raw"], paths["right"], inputs, dtype="float16", device="cpu")
-    graph = load(paths["narrow"]).graph
-    whole = wrong_by_definition(graph, activations, inputs, device="cpu")
-    walk = DataflowSearch(graph, activations, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
+    raw, right, graph = (load(paths[which]).graph for which in ("raw", "right", "narrow"))
+    held = held_by(graph, raw)
+    activations = pool_of_graphs(raw, right, inputs, held=held, dtype="float16", device="cpu")
+    walk = GraphComparison(graph, activations, inputs, held=held)
     assert walk.faults == []
     suspect = wrong_in_types(walk, {}, dtype="float16")
     assert suspect is not None
     assert (suspect.kind, suspect.location.op, suspect.location.path) == ("types", "::Sin", "unet.time_proj")
-    assert wrong_as_a_whole(suspect, whole) is suspect

@@ -1,4 +1,4 @@
-"""A walk along a build names the node that was made wrong, and no other; along a right one it names none."""
+"""A build beside its export: the node that was made wrong is named and no other; of a right build none is."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import rewriting
-import torch
 
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
-from pytest_sdperf.tracing.dataflow import DataflowSearch
+from pytest_sdperf.tracing.comparison import GraphComparison
+from pytest_sdperf.tracing.exact import held_by
 from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
 
 GRAPH = ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0")
 # Small: each place that is tried computes ten nodes.
 SIZE = {"batch": 2, "latent_height": 8, "latent_width": 8}
-WIDE = {"float32": torch.float64, "float16": torch.float32}
 # Fault -> type of the node that is named, and the last parts of its module path.
 NAMED = {
     "graph-query-and-key-exchanged": ("MultiHeadAttention", "attn1"),
@@ -54,17 +53,15 @@ def cast(inputs):
 
 
 @functools.cache
-def scene(dtype, folder):
-    """The values of the graph that nothing was done to, and its inputs."""
+def scene(dtype):
+    """The values of the graph that nothing was done to, its inputs, and how the build holds its numbers."""
     raw, plain = rewriting.load(*GRAPH), rewriting.load(*GRAPH)
     inputs = cast({name: np.asarray(array) for name, array in rewriting.draw_inputs(raw, SIZE).items()})
     if dtype == "float16":
         rewriting.fuse(plain, [], to_float16=True)
     tidy.unify(raw)
-    paths = [folder / f"raw-{dtype}.onnx", folder / f"plain-{dtype}.onnx"]
-    for path, model in zip(paths, (raw, plain), strict=True):
-        ir.save(model, path)
-    return pool_of_graphs(*paths, inputs, dtype=dtype, device="cpu"), inputs
+    held = held_by(fused(dtype).graph, raw.graph)
+    return pool_of_graphs(raw.graph, plain.graph, inputs, held=held, dtype=dtype, device="cpu"), inputs, held
 
 
 @functools.cache
@@ -74,40 +71,34 @@ def fused(dtype):
     return model
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("graphs")
-
-
-def walk_along(folder, dtype, fault=None, *, sharp=False):
-    activations, inputs = scene(dtype, folder)
+def compared(dtype, fault=None):
     model = fused(dtype).clone()
     if fault is not None:
         fault(model)
-    return DataflowSearch(model.graph, activations, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
+    activations, inputs, held = scene(dtype)
+    return GraphComparison(model.graph, activations, inputs, held=held)
 
 
-@pytest.mark.parametrize("sharp", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_right_build_has_nothing_wrong(folder, dtype, sharp):
-    walk = walk_along(folder, dtype, sharp=sharp)
+def test_a_right_build_has_nothing_wrong(dtype):
+    walk = compared(dtype)
     assert walk.faults == []
-    assert walk.lost() == []
-    assert len(walk.confirmed) > 50
+    assert walk.differing() == []
+    assert len(walk.agreeing) > 50
 
 
 @pytest.mark.parametrize(
     "fault", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMED]
 )
-def test_the_planted_node_is_named(folder, fault):
-    walk = walk_along(folder, "float32", known.get(fault).change)
+def test_the_planted_node_is_named(fault):
+    walk = compared("float32", known.get(fault).change)
     node = walk.faults[0].value.producer()
     op_type, path = NAMED[fault]
     assert node.op_type == op_type
     assert path_of(node).endswith(path)
     assert walk.faults[0].should is not None
     assert len({one.value.producer() for one in walk.faults}) == 1
-    assert walk.lost() == []
+    assert walk.differing() == []
 
 
 def changed(healthy, planted):
@@ -131,11 +122,12 @@ def neighbours(nodes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", NEAR)
-def test_every_other_fault_of_the_catalogue_is_named_where_it_is(folder, fault):
+def test_every_other_fault_of_the_catalogue_is_named_where_it_is(fault):
     """At most two nodes away: a weight that was packed has no counterpart, so what uses it is named."""
     planted = fused("float32").clone()
     known.get(fault).change(planted)
-    walk = DataflowSearch(planted.graph, *scene("float32", folder), wide=WIDE["float32"], device="cpu")
+    activations, inputs, held = scene("float32")
+    walk = GraphComparison(planted.graph, activations, inputs, held=held)
     near = neighbours(neighbours(changed(fused("float32"), planted)))
     # Of two exchanged biases the first changes nothing that has a counterpart until a norm behind it, which is named.
     first = 1 if fault == "graph-biases-exchanged" else 0
@@ -145,15 +137,15 @@ def test_every_other_fault_of_the_catalogue_is_named_where_it_is(folder, fault):
 @pytest.mark.parametrize(
     "fault", ["graph-query-and-key-exchanged", "graph-activation-lost", "graph-bias-of-geglu-negated"]
 )
-def test_in_halves_too(folder, fault):
-    walk = walk_along(folder, "float16", known.get(fault).change)
+def test_in_halves_too(fault):
+    walk = compared("float16", known.get(fault).change)
     assert walk.faults[0].value.producer().op_type == NAMED[fault][0]
 
 
-def test_what_lies_between_values_with_a_counterpart_is_a_section(folder):
-    walk = walk_along(folder, "float32", known.get("graph-query-and-key-exchanged").change)
+def test_what_lies_between_values_with_a_counterpart_is_a_section():
+    walk = compared("float32", known.get("graph-query-and-key-exchanged").change)
     value = walk.faults[0].value
-    nodes = nodes_between(value, {one for one in walk.confirmed if one is not value})
+    nodes = nodes_between(value, {one for one in walk.agreeing if one is not value})
     assert [node.op_type for node in nodes] == ["MatMul", "Reshape", "MultiHeadAttention"]
 
 
@@ -189,14 +181,14 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("change", HIDDEN, ids=lambda change: change.__name__)
-def test_each_node_that_is_wrong_in_halves_is_named_by_a_sharp_walk(folder, change):
-    activations, inputs = scene("float16", folder)
+def test_each_node_that_is_wrong_in_halves_is_named(change):
+    activations, inputs, held = scene("float16")
     places = [node.outputs[0].name for node in fused("float16").graph if node.op_type in HIDDEN[change]]
     assert len(places) > 2
     for name in places:
         model = fused("float16").clone()
         change(model, next(node for node in model.graph if node.outputs[0].name == name))
-        walk = DataflowSearch(model.graph, activations, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
+        walk = GraphComparison(model.graph, activations, inputs, held=held)
         assert walk.faults, name
         planted = [node for node in model.graph if node.outputs[0].name == name]
         first = min(walk.faults, key=lambda one: walk.place_of(one.value))

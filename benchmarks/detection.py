@@ -1,17 +1,22 @@
 """How many drawn faults the comparison in float64 finds, and where it says that they are.
 
-    python benchmarks/detection.py                       # 400 faults of seed 0 over eight builds, about half an hour
+    python benchmarks/detection.py                       # 400 faults of seed 0 in four builds, about half an hour
     python benchmarks/detection.py --seed=7 --faults=40  # others, fewer
+    python benchmarks/detection.py --processes=16        # each of them takes one core and 1 GB
 
 Each fault changes one site of a build by `bias-add` in float16, whose noise would hide it: an operator, an attribute, a
 weight, a constant or a wire, drawn at random from all that its graph has. The comparison is that of
-`suites/test_equivalence.py`. A fault after which the graph computes the same to 1e-13 for two other inputs is none.
+`suites/test_equivalence.py`, and the place is what `tracing/comparison.py` names: the `node` itself, or another one of
+the same `module`. What cannot be computed any more is `refused`. A fault after which the graph computes the same to
+1e-13 for two other inputs is none.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import platform
 import random
 import sys
@@ -180,6 +185,7 @@ def wires(node: ir.Node, draw: random.Random) -> Iterator[Fault]:
     yield Fault("wire", node.outputs[0].name, f"input {number} {value.name} -> {name}", change)
 
 
+COLUMNS = ("node", "module", "elsewhere", "not placed", "refused", "missed", "the same function")
 KINDS = {"attribute": attributes, "operator": operators, "weight": weights, "wire": wires}
 
 
@@ -273,35 +279,48 @@ def holds(said: str, meant: str) -> bool:
     return said.rpartition(".")[0].startswith(meant.rpartition(".")[0]) or meant.startswith(said)
 
 
+def row(name: str, seed: str, faults: int) -> tuple[str, list[str], dict[str, collections.Counter[str]]]:
+    """Draw faults of one build; return a line about the build, what was not named exactly, and counts by kind."""
+    torch.set_num_threads(1)
+    scene = Scene.of(name)
+    draw = random.Random(f"{seed}-{name}")
+    sound = GraphComparison(scene.model.graph, scene.index, scene.inputs[0], held=scene.held)
+    told = f"{name}: the build is {scene.error(scene.model.graph):.1e} away, {len(sound.differing())} values differ"
+    table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    lines = []
+    for _ in range(faults):
+        fault = drawn(scene.model.graph, draw)
+        became, where = outcome(scene, fault)
+        table[fault.kind][became] += 1
+        if became not in ("node", "module", "the same function", "refused"):
+            node = next(one for one in scene.model.graph if one.outputs[0].name == fault.node)
+            lines.append(f"  {became}: {node.op_type} {path_of(node)}: {fault.says}: {where}")
+    return told, lines, dict(table)
+
+
 def main() -> None:
     """Draw faults, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faults", type=int, default=400)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--graphs", nargs="*", default=GRAPHS)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     names = ", ".join(f"{name} {version(name)}" for name in ("torch", "onnx_ir", "numpy"))
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}; {names}")
+    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}; {names}", flush=True)
     table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for name in arguments.graphs:
-        scene = Scene.of(name)
-        draw = random.Random(f"{arguments.seed}-{name}")
-        healthy = GraphComparison(scene.model.graph, scene.index, scene.inputs[0], held=scene.held)
-        print(
-            f"{name}: the build is {scene.error(scene.model.graph):.1e} away, {len(healthy.differing())} values differ"
-        )
-        for _ in range(arguments.faults // len(arguments.graphs)):
-            fault = drawn(scene.model.graph, draw)
-            became, where = outcome(scene, fault)
-            table[fault.kind][became] += 1
-            if became not in ("node", "the same function", "refused"):
-                node = next(one for one in scene.model.graph if one.outputs[0].name == fault.node)
-                print(f"  {became}: {node.op_type} {path_of(node)}: {fault.says}: {where}", flush=True)
-    columns = ("node", "module", "elsewhere", "not placed", "refused", "missed", "the same function")
-    print("".join(f"{one:>18}" for one in ("", *columns)))
+    parts = max(1, arguments.processes // len(arguments.graphs))
+    jobs = [(name, f"{arguments.seed}.{part}") for part in range(parts) for name in arguments.graphs]
+    with concurrent.futures.ProcessPoolExecutor(arguments.processes, multiprocessing.get_context("spawn")) as pool:
+        done = [pool.submit(row, *job, max(1, arguments.faults // len(jobs))) for job in jobs]
+        for one in concurrent.futures.as_completed(done):
+            told, lines, counts = one.result()
+            print("\n".join([told, *lines]), flush=True)
+            for kind, each in counts.items():
+                table[kind].update(each)
+    print("".join(f"{one:>18}" for one in ("", *COLUMNS)))
     for kind, counts in sorted(table.items()):
-        print(f"{kind:>18}" + "".join(f"{counts[one]:>18}" for one in columns))
+        print(f"{kind:>18}" + "".join(f"{counts[one]:>18}" for one in COLUMNS))
 
 
 if __name__ == "__main__":

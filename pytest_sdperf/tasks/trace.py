@@ -126,13 +126,13 @@ def find(request: FindNode, context: TaskContext) -> NodeFound:
     activations = _activations(request, inputs, raw, plain, held)
     if isinstance(activations, Located):
         return NodeFound(activations)
-    walk = GraphComparison(graph, activations, inputs, held=held, device=device)
+    comparison = GraphComparison(graph, activations, inputs, held=held, device=device)
     suspect = (
-        search.wrong_in_graph(walk)
-        or search.wrong_in_types(walk, obtained, dtype=dtype)
-        or search.wrong_in_engine(walk, obtained, dtype=dtype, device=device)
+        search.wrong_in_graph(comparison)
+        or search.wrong_in_types(comparison, obtained, dtype=dtype)
+        or search.wrong_in_engine(comparison, obtained, dtype=dtype, device=device)
     )
-    files = tuple(_files(walk, suspect, obtained, request, context.out_dir))
+    files = tuple(_files(comparison, suspect, obtained, request, context.out_dir))
     return NodeFound(search.located(suspect, component), files)
 
 
@@ -162,19 +162,19 @@ def _activations(
     return reference.pool_of_modules(*inside, *outputs, **how)
 
 
-def _files(walk: Any, suspect: Any, obtained: Any, request: FindNode, folder: Path) -> Iterator[ShowingFiles]:
+def _files(comparison: Any, suspect: Any, obtained: Any, request: FindNode, folder: Path) -> Iterator[ShowingFiles]:
     """Write files that show a wrong node, those with random weights first."""
     from pytest_sdperf.tracing import reproduction
 
     how = {"dtype": request.dtype, "device": request.device}
     if suspect.value is None or request.session is None or suspect.kind not in ("graph", "types", "engine"):
         return
-    real = reproduction.real(walk, suspect, obtained, **how)
+    real = reproduction.real(comparison, suspect, obtained, **how)
     if real is None:
         return
     # What a wrong graph should give is known for the weights that it has alone.
     seeds = range(_DRAWS if suspect.kind == "engine" else 0)
-    drawn = (reproduction.drawn(walk, suspect, real, seed=seed, **how) for seed in seeds)
+    drawn = (reproduction.drawn(comparison, suspect, real, seed=seed, **how) for seed in seeds)
     contents = [*(("random", one) for one in drawn if one is not None), ("real", real)]
     for number, (weights, content) in enumerate(contents):
         own = folder / f"{number}-{weights}"

@@ -1,4 +1,4 @@
-"""What an engine computed inside, compared value by value along a walk."""
+"""What an engine computed inside, compared value by value along a comparison."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Arrays = Mapping[str, np.ndarray]
 class EngineActivations:
     """What an engine computed, compared value by value."""
 
-    def __init__(self, walk: GraphComparison, obtained: Arrays, *, dtype: str) -> None:
-        self._walk = walk
+    def __init__(self, comparison: GraphComparison, obtained: Arrays, *, dtype: str) -> None:
+        self._walk = comparison
         self.found: dict[ir.Value, tuple[float, float]] = {}
-        for node in walk.nodes:
+        for node in comparison.nodes:
             for value in node.outputs:
-                exact, plain = walk.exact.get(value), walk.plain.get(value)
+                exact, plain = comparison.exact.get(value), comparison.plain.get(value)
                 if str(value.name) not in obtained or exact is None or plain is None:
                     continue
                 array = torch.from_numpy(obtained[str(value.name)])

@@ -20,8 +20,8 @@ from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.exact import ExactComputer, Held
 
 Arrays = Mapping[str, np.ndarray]
-# Relative L2 distance in float64 of two values that are the same: a factor that a fusion folded was rounded to float32.
-SAME = 1e-6
+# Relative L2 distance in float64 of two values that are the same: factors that a fusion folded are rounded to float32.
+SAME = 2.0**-22
 # They hold what their input holds, and a pool finds a value in whatever shape and order.
 _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 

@@ -59,7 +59,7 @@ sys.exit(0 if error <= {limit!r} else 1)
 
 
 def real(
-    walk: GraphComparison, suspect: SuspectNode, obtained: Arrays, *, dtype: str, device: str
+    comparison: GraphComparison, suspect: SuspectNode, obtained: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return `inputs`, `weights`, `expected` and `limit` with what the graph and the engine really hold.
 
@@ -70,31 +70,31 @@ def real(
     inputs = {}
     of_graph = suspect.kind in ("graph", "types")
     for value in boundary(suspect.nodes):
-        tensor = walk.rounded(value) if of_graph else walk.plain.get(value)
+        tensor = comparison.rounded(value) if of_graph else comparison.plain.get(value)
         seen = obtained.get(str(value.name)) if not of_graph else None
         if seen is None and tensor is None:
             return None
         inputs[str(value.name)] = seen if seen is not None else tensor.cpu().numpy()  # type: ignore[union-attr]
     weights = weights_of(suspect.nodes)
     if of_graph:
-        found, exact = walk.agreeing.get(suspect.value), walk.exact[suspect.value]
+        found, exact = comparison.agreeing.get(suspect.value), comparison.exact[suspect.value]
         if exact is None or found is None:
             return None
         limit = found.place.limit
         if suspect.kind == "graph":  # the rounding of these nodes alone, not of all before them
-            made = by_definition(walk, suspect.nodes, suspect.value, inputs, dtype=dtype, device=device)
+            made = by_definition(comparison, suspect.nodes, suspect.value, inputs, dtype=dtype, device=device)
             limit = min(limit, made[1]) if made is not None else limit
         return {"inputs": inputs, "weights": weights, "expected": exact.cpu().numpy(), "limit": limit}
-    return _defined(walk, suspect, inputs, weights, dtype=dtype, device=device)
+    return _defined(comparison, suspect, inputs, weights, dtype=dtype, device=device)
 
 
 def drawn(
-    walk: GraphComparison, suspect: SuspectNode, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
+    comparison: GraphComparison, suspect: SuspectNode, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return the same with random numbers in place of weights and inputs, each with their mean and deviation.
 
     Args:
-        walk: Along the graph.
+        comparison: Of the graph.
         suspect: A node that an engine computes otherwise than its definition says.
         like: What `real` returned.
         seed: Of the numbers.
@@ -105,14 +105,14 @@ def drawn(
     inputs, weights = (
         {name: numbers_like(array, generator) for name, array in like[kind].items()} for kind in ("inputs", "weights")
     )
-    return _defined(walk, suspect, inputs, weights, dtype=dtype, device=device)
+    return _defined(comparison, suspect, inputs, weights, dtype=dtype, device=device)
 
 
 def _defined(
-    walk: GraphComparison, suspect: SuspectNode, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
+    comparison: GraphComparison, suspect: SuspectNode, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     assert suspect.value is not None
-    made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, dtype=dtype, device=device)
+    made = by_definition(comparison, suspect.nodes, suspect.value, {**inputs, **weights}, dtype=dtype, device=device)
     if made is None or not bool(torch.isfinite(made[0]).all()):
         return None
     return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}

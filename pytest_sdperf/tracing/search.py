@@ -68,99 +68,105 @@ def located(suspect: SuspectNode, component: str) -> Located:
     )
 
 
-def wrong_in_graph(walk: GraphComparison) -> SuspectNode | None:
+def wrong_in_graph(comparison: GraphComparison) -> SuspectNode | None:
     """Return the first value that the graph makes otherwise than its reference; None where it makes all of them right.
 
     Args:
-        walk: Along the graph.
+        comparison: Of the graph.
     """
-    if not walk.faults:
+    if not comparison.faults:
         return None
-    fault = min(walk.faults, key=lambda one: walk.place_of(one.value))
-    nodes = nodes_between(fault.value, _known(walk, [value for value in walk.agreeing if value is not fault.value]))
+    fault = min(comparison.faults, key=lambda one: comparison.place_of(one.value))
+    nodes = nodes_between(
+        fault.value, _known(comparison, [value for value in comparison.agreeing if value is not fault.value])
+    )
     if fault.should is None:
         return SuspectNode("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
-    inputs = tuple(_agreeing(walk, value) for value in boundary(nodes) if value in walk.agreeing)
-    others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
+    inputs = tuple(_agreeing(comparison, value) for value in boundary(nodes) if value in comparison.agreeing)
+    others = {one.value.producer() for one in comparison.faults} - {fault.value.producer()}
     location = spot_of(fault.value, fault.should.error, fault.should.place.same)
-    before = [value for value in walk.agreeing if walk.place_of(value) < walk.nodes.index(nodes[0])]
-    last = _agreeing(walk, max(before, key=walk.place_of)) if before else None
-    return SuspectNode("graph", fault.value, nodes, location, inputs, last, len(others), len(walk.agreeing))
+    before = [value for value in comparison.agreeing if comparison.place_of(value) < comparison.nodes.index(nodes[0])]
+    last = _agreeing(comparison, max(before, key=comparison.place_of)) if before else None
+    return SuspectNode("graph", fault.value, nodes, location, inputs, last, len(others), len(comparison.agreeing))
 
 
-def _agreeing(walk: GraphComparison, value: ir.Value) -> Location:
-    found = walk.agreeing[value]
+def _agreeing(comparison: GraphComparison, value: ir.Value) -> Location:
+    found = comparison.agreeing[value]
     return spot_of(value, found.error, found.place.same)
 
 
-def wrong_in_types(walk: GraphComparison, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
+def wrong_in_types(comparison: GraphComparison, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
     """Return the first value that is right by its definition, and wrong in the types that the graph says.
 
     What an engine gave there has to be wrong too: an engine may compute in wider types than these.
 
     Args:
-        walk: Along the graph, which has no other fault.
+        comparison: Of the graph, which has no other fault.
         obtained: What an engine computed, as far as it was seen.
         dtype: The type that is tested.
     """
-    seen = EngineActivations(walk, obtained, dtype=dtype)
-    for value, error in walk.coarse.items():
+    seen = EngineActivations(comparison, obtained, dtype=dtype)
+    for value, error in comparison.coarse.items():
         location = seen.location(value)
         if location is not None and location.error <= location.limit:
             continue
-        nodes = nodes_between(value, _known(walk, [one for one in walk.agreeing if one is not value]))
+        nodes = nodes_between(value, _known(comparison, [one for one in comparison.agreeing if one is not value]))
         inputs = tuple(filter(None, (seen.location(one) for one in boundary(nodes))))
-        location = location or spot_of(value, error, walk.agreeing[value].place.limit)
-        return SuspectNode("types", value, nodes, location, inputs, seen.last_before(nodes[0]), 0, len(walk.agreeing))
+        location = location or spot_of(value, error, comparison.agreeing[value].place.limit)
+        return SuspectNode(
+            "types", value, nodes, location, inputs, seen.last_before(nodes[0]), 0, len(comparison.agreeing)
+        )
     return None
 
 
-def _known(walk: GraphComparison, agreeing: Sequence[ir.Value]) -> set[ir.Value]:
+def _known(comparison: GraphComparison, agreeing: Sequence[ir.Value]) -> set[ir.Value]:
     """Return values that a section may begin at: those that agree, and those that hold no floating-point numbers."""
-    integers = {value for value, tensor in walk.exact.items() if tensor is not None and not tensor.is_floating_point()}
+    integers = {
+        value for value, tensor in comparison.exact.items() if tensor is not None and not tensor.is_floating_point()
+    }
     return {*agreeing, *integers}
 
 
-def wrong_in_engine(walk: GraphComparison, obtained: Arrays, *, dtype: str, device: str) -> SuspectNode:
+def wrong_in_engine(comparison: GraphComparison, obtained: Arrays, *, dtype: str, device: str) -> SuspectNode:
     """Return the first value that an engine computed beyond its limit, from which what is wrong reaches an output.
 
     Args:
-        walk: Along the graph, which is right.
+        comparison: Of the graph, which is right.
         obtained: What the engine computed, by name.
         dtype: The type that is tested.
         device: torch device to compute on.
     """
-    seen = EngineActivations(walk, obtained, dtype=dtype)
+    seen = EngineActivations(comparison, obtained, dtype=dtype)
     value = seen.first_beyond()
     if value is None:
-        untold = _untold(walk, seen.found, obtained)
+        untold = _untold(comparison, seen.found, obtained)
         return SuspectNode("hidden" if untold else "vanished", places=seen.places, told=untold)
     agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
-    nodes = nodes_between(value, {*_known(walk, []), *agreeing})
+    nodes = nodes_between(value, {*_known(comparison, []), *agreeing})
     inputs = tuple(filter(None, (seen.location(one) for one in boundary(nodes))))
-    itself = _local(walk, nodes, value, obtained, dtype=dtype, device=device)
+    itself = _local(comparison, nodes, value, obtained, dtype=dtype, device=device)
     if itself is not None and not math.isfinite(itself[1]):
         return SuspectNode("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
     kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
     return SuspectNode(kind, value, nodes, seen.location(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
 
 
-def _untold(walk: GraphComparison, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
+def _untold(comparison: GraphComparison, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
     """Say which output was compared with nothing, and why; empty where each was compared."""
-    for node in walk.nodes:
+    for node in comparison.nodes:
         for value in node.outputs:
             array = obtained.get(str(value.name))
             whole = array is not None and array.dtype.kind in "iub"
             if value.is_graph_output() and value not in found and not whole:
-                why = _why_not_compared(walk, value, array)
+                why = _why_not_compared(comparison, value, array)
                 return f"Where it goes wrong cannot be told: its output {value.name} was compared with nothing. {why}"
     return ""
 
 
-def _why_not_compared(walk: GraphComparison, value: ir.Value, array: np.ndarray | None) -> str:
-    exact, plain = walk.exact.get(value), walk.plain.get(value)
+def _why_not_compared(comparison: GraphComparison, value: ir.Value, array: np.ndarray | None) -> str:
+    exact, plain = comparison.exact.get(value), comparison.plain.get(value)
     if exact is None or plain is None:
-        node = _first_unknown(walk, value)
+        node = _first_unknown(comparison, value)
         op = f"{node.domain}::{node.op_type}".removeprefix("::")
         return f"It comes from {op} {node.name}, of which no definition was written down."
     if array is None:
@@ -172,33 +178,35 @@ def _why_not_compared(walk: GraphComparison, value: ir.Value, array: np.ndarray 
     return "By its definition it is one number, zeros or a mask, which tell nothing."
 
 
-def _first_unknown(walk: GraphComparison, value: ir.Value) -> ir.Node:
+def _first_unknown(comparison: GraphComparison, value: ir.Value) -> ir.Node:
     """Return the first node before a value, or its own, whose results nobody knows."""
     before, unknown = {value}, value.producer()
-    for node in reversed(walk.nodes):
+    for node in reversed(comparison.nodes):
         if before.intersection(node.outputs):
             before.update(one for one in node.inputs if one is not None)
-            known = (walk.exact.get(one) is not None and walk.plain.get(one) is not None for one in node.outputs)
+            known = (
+                comparison.exact.get(one) is not None and comparison.plain.get(one) is not None for one in node.outputs
+            )
             unknown = unknown if any(known) else node
     assert unknown is not None
     return unknown
 
 
 def _local(
-    walk: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
+    comparison: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
 ) -> tuple[float, float] | None:
     """Return error and limit of a value against what its nodes make of what they were really given."""
-    made = by_definition(walk, nodes, value, obtained, dtype=dtype, device=device)
+    made = by_definition(comparison, nodes, value, obtained, dtype=dtype, device=device)
     return None if made is None else (distance(torch.from_numpy(obtained[str(value.name)]), made[0]), made[1])
 
 
 def by_definition(
-    walk: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
+    comparison: GraphComparison, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
 ) -> tuple[Tensor, float] | None:
     """Return what nodes make of given inputs by their definitions, and the limit that plain torch sets there.
 
     Args:
-        walk: Knows what is not given.
+        comparison: Knows what is not given.
         nodes: In order.
         value: What they make.
         given: By name; weights too, which then take the place of the graph's.
@@ -208,7 +216,7 @@ def by_definition(
     graph = nodes[0].graph
     assert graph is not None
     results = []
-    for wide, fallback in ((torch.float64, walk.exact), (None, walk.plain)):
+    for wide, fallback in ((torch.float64, comparison.exact), (None, comparison.plain)):
         computer = Computer(graph, wide=wide, device=device)
         known: dict[ir.Value, Tensor | None] = {}
         for node in nodes:

@@ -81,24 +81,24 @@ def compared(dtype, fault=None):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_right_build_has_nothing_wrong(dtype):
-    walk = compared(dtype)
-    assert walk.faults == []
-    assert walk.differing() == []
-    assert len(walk.agreeing) > 50
+    comparison = compared(dtype)
+    assert comparison.faults == []
+    assert comparison.differing() == []
+    assert len(comparison.agreeing) > 50
 
 
 @pytest.mark.parametrize(
     "fault", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMED]
 )
 def test_the_planted_node_is_named(fault):
-    walk = compared("float32", known.get(fault).change)
-    node = walk.faults[0].value.producer()
+    comparison = compared("float32", known.get(fault).change)
+    node = comparison.faults[0].value.producer()
     op_type, path = NAMED[fault]
     assert node.op_type == op_type
     assert path_of(node).endswith(path)
-    assert walk.faults[0].should is not None
-    assert len({one.value.producer() for one in walk.faults}) == 1
-    assert walk.differing() == []
+    assert comparison.faults[0].should is not None
+    assert len({one.value.producer() for one in comparison.faults}) == 1
+    assert comparison.differing() == []
 
 
 def changed(healthy, planted):
@@ -127,25 +127,25 @@ def test_every_other_fault_of_the_catalogue_is_named_where_it_is(fault):
     planted = fused("float32").clone()
     known.get(fault).change(planted)
     activations, inputs, held = scene("float32")
-    walk = GraphComparison(planted.graph, activations, inputs, held=held)
+    comparison = GraphComparison(planted.graph, activations, inputs, held=held)
     near = neighbours(neighbours(changed(fused("float32"), planted)))
     # Of two exchanged biases the first changes nothing that has a counterpart until a norm behind it, which is named.
     first = 1 if fault == "graph-biases-exchanged" else 0
-    assert walk.faults[first].value.producer() in near
+    assert comparison.faults[first].value.producer() in near
 
 
 @pytest.mark.parametrize(
     "fault", ["graph-query-and-key-exchanged", "graph-activation-lost", "graph-bias-of-geglu-negated"]
 )
 def test_in_halves_too(fault):
-    walk = compared("float16", known.get(fault).change)
-    assert walk.faults[0].value.producer().op_type == NAMED[fault][0]
+    comparison = compared("float16", known.get(fault).change)
+    assert comparison.faults[0].value.producer().op_type == NAMED[fault][0]
 
 
 def test_what_lies_between_values_with_a_counterpart_is_a_section():
-    walk = compared("float32", known.get("graph-query-and-key-exchanged").change)
-    value = walk.faults[0].value
-    nodes = nodes_between(value, {one for one in walk.agreeing if one is not value})
+    comparison = compared("float32", known.get("graph-query-and-key-exchanged").change)
+    value = comparison.faults[0].value
+    nodes = nodes_between(value, {one for one in comparison.agreeing if one is not value})
     assert [node.op_type for node in nodes] == ["MatMul", "Reshape", "MultiHeadAttention"]
 
 
@@ -188,9 +188,9 @@ def test_each_node_that_is_wrong_in_halves_is_named(change):
     for name in places:
         model = fused("float16").clone()
         change(model, next(node for node in model.graph if node.outputs[0].name == name))
-        walk = GraphComparison(model.graph, activations, inputs, held=held)
-        assert walk.faults, name
+        comparison = GraphComparison(model.graph, activations, inputs, held=held)
+        assert comparison.faults, name
         planted = [node for node in model.graph if node.outputs[0].name == name]
-        first = min(walk.faults, key=lambda one: walk.place_of(one.value))
+        first = min(comparison.faults, key=lambda one: comparison.place_of(one.value))
         # What an attention gives has no counterpart before its projection.
         assert first.value.producer() in neighbours(planted), name

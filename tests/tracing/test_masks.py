@@ -48,7 +48,7 @@ def attention(path, **changed):
     return path
 
 
-def walk_along(tmp_path, **changed):
+def compared(tmp_path, **changed):
     right = load(attention(tmp_path / "right.onnx")).graph
     activations = pool_of_graphs(right, right, INPUTS, held=Held(), dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
@@ -56,13 +56,13 @@ def walk_along(tmp_path, **changed):
 
 
 def test_a_right_graph_stays_right(tmp_path):
-    assert walk_along(tmp_path).faults == []
+    assert compared(tmp_path).faults == []
 
 
 def test_what_is_wrong_before_a_mask_is_named_before_it(tmp_path):
     """It is wrong in both attentions, so none of them says what is usual."""
-    walk = walk_along(tmp_path, scale=WEIGHTS["scale"] * np.linspace(1, 1.2, WIDTH, dtype=np.float32))
-    assert walk.faults[0].value.producer().name == "norm_0"
+    comparison = compared(tmp_path, scale=WEIGHTS["scale"] * np.linspace(1, 1.2, WIDTH, dtype=np.float32))
+    assert comparison.faults[0].value.producer().name == "norm_0"
 
 
 @pytest.mark.parametrize("lowest", [np.finfo(np.float32).min, -65504.0, -1e4])

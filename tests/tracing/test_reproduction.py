@@ -71,7 +71,7 @@ def compute(path, folder, config):
     return dict(zip((one.name for one in session.get_outputs()), session.run(None, INPUTS), strict=True))
 
 
-def walk_along(path):
+def compared(path):
     return GraphComparison(load(path).graph, ActivationIndex("float32"), INPUTS, held=Held())
 
 
@@ -82,20 +82,20 @@ def run(folder):
 
 
 def engine_fault(graph, tmp_path, config):
-    walk = walk_along(graph)
-    walk.faults.clear()  # there is no reference here: the graph is what it should be
+    comparison = compared(graph)
+    comparison.faults.clear()  # there is no reference here: the graph is what it should be
     obtained = compute(graph, tmp_path / "probe", config)
-    return walk, obtained, wrong_in_engine(walk, obtained, **HOW)
+    return comparison, obtained, wrong_in_engine(comparison, obtained, **HOW)
 
 
 def test_an_activation_that_an_engine_approximates(graph, tmp_path):
-    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    comparison, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
     assert (suspect.kind, suspect.location.node, suspect.location.op) == ("engine", "activation", "com.microsoft::Gelu")
     assert [one.value for one in suspect.inputs] == ["a"]
     assert all(one.error <= one.limit for one in suspect.inputs)
     assert (suspect.last.node, suspect.more, suspect.places) == ("first", 0, 3)
-    real = reproduction.real(walk, suspect, obtained, **HOW)
-    random = reproduction.drawn(walk, suspect, real, seed=0, **HOW)
+    real = reproduction.real(comparison, suspect, obtained, **HOW)
+    random = reproduction.drawn(comparison, suspect, real, seed=0, **HOW)
     assert not np.array_equal(random["inputs"]["a"], real["inputs"]["a"])
     for number, (config, status) in enumerate(((APPROXIMATE, 1), ({}, 0))):
         folder = tmp_path / f"files-{number}"
@@ -117,8 +117,8 @@ def test_an_engine_that_is_right(graph, tmp_path):
 
 
 def test_an_output_that_was_compared_with_nothing_is_not_called_right(graph, tmp_path):
-    walk = walk_along(graph)
-    walk.faults.clear()
+    comparison = compared(graph)
+    comparison.faults.clear()
     obtained = compute(graph, tmp_path / "probe", {})
     begin = "Where it goes wrong cannot be told: its output y was compared with nothing. "
     own = {name: array for name, array in obtained.items() if name != "y"}
@@ -127,7 +127,7 @@ def test_an_output_that_was_compared_with_nothing_is_not_called_right(graph, tmp
         (own, "The engine gave nothing of that name."),
         (shorter, "It has shape (2, 16, 8), and by its definition (4, 16, 8)."),
     ):
-        suspect = wrong_in_engine(walk, seen, **HOW)
+        suspect = wrong_in_engine(comparison, seen, **HOW)
         assert (suspect.kind, suspect.value, suspect.told) == ("hidden", None, begin + why)
 
 
@@ -135,9 +135,9 @@ def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp
     model = ir.load(graph)
     last = next(node for node in model.graph if node.name == "last")
     last.domain, last.op_type = "acme", "Secret"
-    walk = GraphComparison(model.graph, ActivationIndex("float32"), INPUTS, held=Held())
-    walk.faults.clear()
-    suspect = wrong_in_engine(walk, compute(graph, tmp_path / "probe", {}), **HOW)
+    comparison = GraphComparison(model.graph, ActivationIndex("float32"), INPUTS, held=Held())
+    comparison.faults.clear()
+    suspect = wrong_in_engine(comparison, compute(graph, tmp_path / "probe", {}), **HOW)
     assert (suspect.kind, suspect.value, suspect.places) == ("hidden", None, 2)
     assert located(suspect, "unet").told == (
         "Where it goes wrong cannot be told: its output y was compared with nothing. It comes from acme::Secret last, "
@@ -148,13 +148,13 @@ def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_where_plain_torch_is_not_finite_nothing_is_compared(graph, tmp_path, bad):
     """Neither an engine that is not finite either is right there, nor one that is finite is wrong."""
-    walk = walk_along(graph)
-    walk.faults.clear()
-    for value in [one for one in walk.plain if one.name in ("b", "y")]:
-        walk.plain[value] = torch.full_like(walk.plain[value], bad)
+    comparison = compared(graph)
+    comparison.faults.clear()
+    for value in [one for one in comparison.plain if one.name in ("b", "y")]:
+        comparison.plain[value] = torch.full_like(comparison.plain[value], bad)
     obtained = compute(graph, tmp_path / "probe", {})
     for seen in (obtained, {name: array * np.float32(np.nan) for name, array in obtained.items() if name != "a"}):
-        suspect = wrong_in_engine(walk, seen, **HOW)
+        suspect = wrong_in_engine(comparison, seen, **HOW)
         assert (suspect.kind, suspect.value) == ("hidden", None)
         assert suspect.told == (
             "Where it goes wrong cannot be told: its output y was compared with nothing. Plain torch is not finite "
@@ -163,12 +163,12 @@ def test_where_plain_torch_is_not_finite_nothing_is_compared(graph, tmp_path, ba
 
 
 def test_where_the_node_alone_is_not_finite_neither_it_nor_what_it_reads_is_blamed(graph, tmp_path, monkeypatch):
-    walk = walk_along(graph)
-    walk.faults.clear()
+    comparison = compared(graph)
+    comparison.faults.clear()
     obtained = compute(graph, tmp_path / "probe", APPROXIMATE)
     made = search.by_definition
     monkeypatch.setattr(search, "by_definition", lambda *given, **how: (made(*given, **how)[0], math.inf))
-    suspect = wrong_in_engine(walk, obtained, **HOW)
+    suspect = wrong_in_engine(comparison, obtained, **HOW)
     assert (suspect.kind, suspect.value) == ("hidden", None)
     assert suspect.told == (
         "The first value beyond its limit is b. Computed from what its node really read, plain torch is not finite "
@@ -191,21 +191,21 @@ def test_a_place_without_a_reference_error_is_a_gap_and_holds_nothing(bad):
 
 
 def test_errors_that_come_from_before(graph, tmp_path):
-    walk = walk_along(graph)
-    walk.faults.clear()
+    comparison = compared(graph)
+    comparison.faults.clear()
     obtained = compute(graph, tmp_path / "probe", {})
     wrong = obtained["a"] * np.float32(1.01)
     shifted = dict(obtained, b=torch.nn.functional.gelu(torch.from_numpy(wrong)).numpy())
     shifted["y"] = shifted["b"] @ load(graph).graph.initializers["v"].const_value.numpy()
     shifted["a"] = wrong
-    suspect = wrong_in_engine(walk, shifted, **HOW)
+    suspect = wrong_in_engine(comparison, shifted, **HOW)
     assert (suspect.kind, suspect.location.node) == ("engine", "first")
     hidden = {name: array for name, array in shifted.items() if name != "a"}
-    assert wrong_in_engine(walk, hidden, **HOW).location.node == "activation"
+    assert wrong_in_engine(comparison, hidden, **HOW).location.node == "activation"
 
 
 def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):
-    suspect = wrong_in_graph(walk_along(graph))
+    suspect = wrong_in_graph(compared(graph))
     assert suspect.kind == "graph"
 
 
@@ -239,8 +239,8 @@ class InferenceSession:
 @pytest.mark.parametrize(("block", "status"), [(256, 1), (2**20, 1), (2**26, 1), (2**40, 0)])
 def test_a_node_that_reads_memory_that_nobody_wrote(graph, tmp_path, block, status):
     """A fresh process has zeros there: the first call is right, and later ones find what others left."""
-    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
-    real = reproduction.real(walk, suspect, obtained, **HOW)
+    comparison, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(comparison, suspect, obtained, **HOW)
     folder = tmp_path / "files"
     reproduction.write(folder, graph, suspect, real, session_of({}))
     (folder / "onnxruntime.py").write_text(FAKE.format(block=block))
@@ -250,8 +250,8 @@ def test_a_node_that_reads_memory_that_nobody_wrote(graph, tmp_path, block, stat
 
 
 def test_what_is_put_into_memory_is_computed_in_every_call(graph, tmp_path):
-    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
-    real = reproduction.real(walk, suspect, obtained, **HOW)
+    comparison, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(comparison, suspect, obtained, **HOW)
     reproduction.write(tmp_path / "files", graph, suspect, real, session_of({}))
     options = onnxruntime.SessionOptions()
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
@@ -264,8 +264,8 @@ def test_what_is_put_into_memory_is_computed_in_every_call(graph, tmp_path):
 
 @pytest.mark.parametrize("provider", ["TensorrtExecutionProvider", "MIGraphXExecutionProvider"])
 def test_a_graph_that_is_compiled_for_its_shapes_is_left_alone(graph, tmp_path, provider):
-    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
-    real = reproduction.real(walk, suspect, obtained, **HOW)
+    comparison, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(comparison, suspect, obtained, **HOW)
     session = dataclasses.replace(session_of({}), providers=((provider, {}), ("CPUExecutionProvider", {})))
     reproduction.write(tmp_path / "files", graph, suspect, real, session)
     assert [one.name for one in onnx.load(tmp_path / "files/subgraph.onnx").graph.input] == ["a"]

@@ -69,7 +69,7 @@ def activations() -> ActivationIndex:
     return pool_of_graphs(right, right, {"x": TIMES}, held=held_by(right), dtype="float16", device="cpu")
 
 
-def walk_along(graph: ir.Graph, activations: ActivationIndex) -> GraphComparison:
+def compared(graph: ir.Graph, activations: ActivationIndex) -> GraphComparison:
     return GraphComparison(graph, activations, {"x": TIMES}, held=Held())
 
 
@@ -79,9 +79,9 @@ def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
 
 def test_types_that_are_too_narrow_are_named(activations):
     graph = timestep_graph(HALF)
-    walk = walk_along(graph, activations)
-    assert walk.faults == []
-    suspect = wrong_in_types(walk, engine_of(graph), dtype="float16")
+    comparison = compared(graph, activations)
+    assert comparison.faults == []
+    suspect = wrong_in_types(comparison, engine_of(graph), dtype="float16")
     assert suspect is not None
     assert (suspect.kind, suspect.location.node, suspect.location.error > 10 * suspect.location.limit) == (
         "types",
@@ -97,20 +97,20 @@ def test_types_that_are_too_narrow_are_named(activations):
 
 
 def test_an_engine_that_computes_in_wider_types_is_not_blamed_for_them(activations):
-    walk = walk_along(timestep_graph(HALF), activations)
-    assert wrong_in_types(walk, engine_of(timestep_graph(FLOAT)), dtype="float16") is None
+    comparison = compared(timestep_graph(HALF), activations)
+    assert wrong_in_types(comparison, engine_of(timestep_graph(FLOAT)), dtype="float16") is None
 
 
 def test_types_that_are_wide_enough_are_right(activations):
     graph = timestep_graph(FLOAT)
-    walk = walk_along(graph, activations)
-    assert walk.coarse == {}
-    assert wrong_in_types(walk, engine_of(graph), dtype="float16") is None
+    comparison = compared(graph, activations)
+    assert comparison.coarse == {}
+    assert wrong_in_types(comparison, engine_of(graph), dtype="float16") is None
 
 
 def test_a_graph_that_is_wrong_by_less_than_halves_can_tell_is_named(activations):
-    walk = walk_along(timestep_graph(FLOAT, factor=1.001), activations)
-    suspect = wrong_in_graph(walk)
+    comparison = compared(timestep_graph(FLOAT, factor=1.001), activations)
+    suspect = wrong_in_graph(comparison)
     assert suspect is not None
     assert (suspect.kind, suspect.location.node, suspect.location.limit) == ("graph", "product", SAME)
     assert 1e-5 < suspect.location.error < 1e-3
@@ -146,8 +146,8 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
     raw, right, graph = (load(paths[which]).graph for which in ("raw", "right", "narrow"))
     held = held_by(graph, raw)
     activations = pool_of_graphs(raw, right, inputs, held=held, dtype="float16", device="cpu")
-    walk = GraphComparison(graph, activations, inputs, held=held)
-    assert walk.faults == []
-    suspect = wrong_in_types(walk, {}, dtype="float16")
+    comparison = GraphComparison(graph, activations, inputs, held=held)
+    assert comparison.faults == []
+    suspect = wrong_in_types(comparison, {}, dtype="float16")
     assert suspect is not None
     assert (suspect.kind, suspect.location.op, suspect.location.path) == ("types", "::Sin", "unet.time_proj")

@@ -101,12 +101,14 @@ class GraphComparison:
     def differing(self) -> list[ir.Value]:
         """Return the values from which none that the reference has can be reached any more, in order."""
         bad: set[ir.Value] = set()
+        leading: set[ir.Value] = set()  # to an output: of some values only the shape is read
         for node in reversed(self.nodes):
             for value in node.outputs:
-                if value in self.agreeing or not self._matters(value):
+                behind = [out for user, _ in value.uses() for out in user.outputs if out in leading]
+                if not self._matters(value) or not (value.is_graph_output() or behind):
                     continue
-                behind = [out for user, _ in value.uses() for out in user.outputs if self._matters(out)]
-                if value.is_graph_output() or (behind and all(out in bad for out in behind)):
+                leading.add(value)
+                if value not in self.agreeing and (value.is_graph_output() or all(out in bad for out in behind)):
                     bad.add(value)
         return [value for node in self.nodes for value in node.outputs if value in bad]
 

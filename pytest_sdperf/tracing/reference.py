@@ -61,13 +61,13 @@ def pool_of_graphs(
         node, exposed = value.producer(), value.is_graph_output()
         path, role = (path_of(node), node.op_type) if node is not None else ("", "")
         activations.add(name, path, tensor, rough[name], same=SAME, role=role, exposed=exposed)
-        if (bias := _bias(node)) is not None and not exposed:  # a fuser may let another node add it
-            without = (one - bias.to(one) for one in (tensor, rough[name]))
+        if (bias := _bias(node, held)) is not None and not exposed:  # a fuser may let another node add it
+            without = (one - bias.to(one.device, one.dtype) for one in (tensor, rough[name]))
             activations.add(f"{name} without its bias", path, *without, same=SAME, role=WITHOUT_BIAS)
     return activations
 
 
-def _bias(node: ir.Node | None) -> Tensor | None:
+def _bias(node: ir.Node | None, held: Held) -> Tensor | None:
     """Return the bias of a convolution, to be added to what it gives; None where it has none."""
     if node is None or node.op_type != "Conv" or len(node.inputs) < 3 or node.inputs[2] is None:
         return None
@@ -75,7 +75,7 @@ def _bias(node: ir.Node | None) -> Tensor | None:
     sizes = node.inputs[1].shape if node.inputs[1] is not None else None
     if bias is None or sizes is None:
         return None
-    return torch.from_numpy(np.array(bias.numpy())).reshape(-1, *[1] * (len(sizes) - 2))
+    return torch.from_numpy(np.array(held.parameter(bias.numpy()))).reshape(-1, *[1] * (len(sizes) - 2))
 
 
 def pool_of_modules(

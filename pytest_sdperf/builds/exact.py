@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds import steps
@@ -12,6 +13,7 @@ from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.files.strict_json import convert
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.tasks import exact
 from pytest_sdperf.tracing.held import Held
@@ -19,9 +21,11 @@ from pytest_sdperf.tracing.held import Held
 if TYPE_CHECKING:
     import numpy as np
 
+    from pytest_sdperf.builds.execution.run_context import RunContext
+
 _LIBRARIES = (*steps.MODULE_LIBRARIES, "onnx_ir", "numpy")
 _LARGEST = 256 * 256
-"""Pixels of a picture at which a static graph is computed itself: the UNet of sd15 takes 30 s at 512x512, and 16 cores."""
+"""Pixels at which a static graph is computed itself: the UNet of sd15 takes 30 s at 512x512, on 16 cores."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +83,7 @@ class ExactValues:
         export: Build | None = None,
         build: Build | None = None,
         full: tuple[Case, Build] | None = None,
+        gpu: RunContext | None = None,
     ) -> Exact:
         """Return the outputs of a module or graph for inputs that depend on the case alone.
 
@@ -90,6 +95,7 @@ class ExactValues:
             export: What a graph was made of, whose constants count; None where nobody has it.
             build: Whose parameters `held` tells.
             full: The same graph at another size, which is compared with it, and its case.
+            gpu: Where it is computed if nobody measures there; None for the CPU.
 
         Raises:
             WorkerError: The process that computes failed.
@@ -112,13 +118,25 @@ class ExactValues:
             workload,
             **{"weights" if computed.kind == "module" else "graph": computed.path},
             held=held,
-            quantized=quantized and quantized.path,
-            export=export and export.path,
+            quantized=quantized.path if quantized else None,
+            export=export.path if export else None,
             full=full and full[1].path,
             full_workload=full and steps.shapes_only(full[0].workload),
         )
         owners = [self.catalog.models.owner(model.name)]
-        entry = self.make("exact", parts, f"{exact.__name__}:run", request, owners)
+        with _device(gpu, f"{component} of {case.model} in float64") as (device, env):
+            request = dataclasses.replace(request, device=device)
+            entry = self.make("exact", parts, f"{exact.__name__}:run", request, owners, env=env)
         found = convert(entry.metadata, exact.ExactOutputs)
         outputs = {} if found.unknown else load_arrays(entry.path / exact.FILE)
         return Exact(outputs, found.unknown, found.held, found.differences)
+
+
+@contextlib.contextmanager
+def _device(gpu: RunContext | None, what: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Give torch's name of the device to compute on, and the variables by which a process sees it.
+
+    A GPU on which somebody measures is not waited for: the CPU is there for everybody.
+    """
+    with gpu.turns.alone_if_free(what) if gpu else contextlib.nullcontext(False) as free:  # noqa: FBT003
+        yield ("cuda", worker_environment(gpu.device)) if gpu and free else ("cpu", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -42,6 +43,7 @@ class ComputeExactly:
         export: What the graph was made of, whose constants count; None where nobody has it.
         full: The same graph for another workload, which is compared with it; None where there is none.
         full_workload: That of `full`.
+        device: Where torch computes: `cpu`, or `cuda`, unless it runs out of memory or knows less there.
     """
 
     model: str
@@ -54,6 +56,7 @@ class ComputeExactly:
     export: Path | None = None
     full: Path | None = None
     full_workload: Workload | None = None
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -86,23 +89,37 @@ def run(request: ComputeExactly, context: TaskContext) -> ExactOutputs:
     own = held.held_by(graph) if graph is not None else Held()
     quantized = held.quantized_of(ir.load(request.quantized).graph) if request.quantized else ()
     rounding = partial((request.held or Held()).parameter, quantized=quantized)
-    try:
-        if graph is None:
-            module = model.module(request.component, weights=request.weights).eval()
-            specs = model.outputs(request.component, request.workload)
-            found = exact.of_module(module, list(inputs.values()), rounding)
-            outputs = {spec.name: array for spec, array in zip(specs, found, strict=True)}
-        else:
+
+    def outputs(device: str) -> dict[str, np.ndarray[Any, Any]]:
+        if graph is not None:
             export = ir.load(request.export).graph if request.export else None
-            outputs = exact.of_graph(graph, inputs, rounding, held.rounded_constants(graph, export))
-    except exact.NotDefinedError as error:
-        return ExactOutputs(str(error), own, differences)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return ExactOutputs("memory ran out", own, differences)
-    save_arrays(context.out_dir / FILE, outputs)
-    return ExactOutputs("", own, differences)
+            return exact.of_graph(graph, inputs, rounding, held.rounded_constants(graph, export), device=device)
+        module = model.module(request.component, weights=request.weights).eval()
+        specs = model.outputs(request.component, request.workload)
+        found = exact.of_module(module, list(inputs.values()), rounding, device=device)
+        return {spec.name: array for spec, array in zip(specs, found, strict=True)}
+
+    unknown = ""
+    try:
+        found = outputs(request.device)
+    except Exception as error:  # noqa: BLE001 - what torch and a model's own module may raise
+        unknown = _why_not(error)
+        if request.device != "cpu":
+            return run(dataclasses.replace(request, device="cpu"), context)
+    else:
+        save_arrays(context.out_dir / FILE, found)
+    return ExactOutputs(unknown, own, differences)
+
+
+def _why_not(error: Exception) -> str:
+    """Say why nobody can tell the outputs; raise what is no answer."""
+    from pytest_sdperf.tracing.exact import NotDefinedError
+
+    if isinstance(error, NotDefinedError):
+        return str(error)
+    if is_out_of_memory(error):
+        return "memory ran out"
+    raise error
 
 
 def _differences(request: ComputeExactly, graph: Any) -> Iterator[str]:
@@ -113,9 +130,7 @@ def _differences(request: ComputeExactly, graph: Any) -> Iterator[str]:
 
     from pytest_sdperf.fusing.same_graph import differences
 
-    large, small = (
-        (work.batch_size, work.height, work.width) for work in (request.full_workload, request.workload)
-    )
+    large, small = ((work.batch_size, work.height, work.width) for work in (request.full_workload, request.workload))
     ratios = [(Fraction(1), Fraction(one, other)) for one, other in zip(large, small, strict=True)]
     scales = {batch * height * width for batch, height, width in product(*ratios)}
     yield from differences(ir.load(request.full).graph, graph, scales)

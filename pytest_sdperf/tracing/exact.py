@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core.errors import is_out_of_memory
 from pytest_sdperf.tracing.computer import UNKNOWN_FORM, Computer, Tensors, compute
 from pytest_sdperf.tracing.definitions import Tensor
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, Any]
     Arrays: TypeAlias = Mapping[str, Array]
     Rounding: TypeAlias = Callable[[Array], Array]
+    Widening: TypeAlias = Callable[[Tensor], Tensor]
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _ANGLES = ("Sin", "Cos")
@@ -39,10 +41,13 @@ class ExactComputer(Computer):
         graph: The graph.
         rounding: Returns a parameter as a file holds it.
         constants: Each constant in half precision -> the number that was rounded to it.
+        device: Where torch computes.
     """
 
-    def __init__(self, graph: ir.Graph, rounding: Rounding, constants: Mapping[float, float]) -> None:
-        super().__init__(graph, wide=torch.float64)
+    def __init__(
+        self, graph: ir.Graph, rounding: Rounding, constants: Mapping[float, float], *, device: str = "cpu"
+    ) -> None:
+        super().__init__(graph, wide=torch.float64, device=device)
         self._rounding, self._constants = rounding, constants
         self._angles = _before_angles(graph)
 
@@ -76,7 +81,12 @@ class ExactComputer(Computer):
 
 
 def of_graph(
-    graph: ir.Graph, inputs: Arrays, rounding: Rounding, constants: Mapping[float, float] | None = None
+    graph: ir.Graph,
+    inputs: Arrays,
+    rounding: Rounding,
+    constants: Mapping[float, float] | None = None,
+    *,
+    device: str = "cpu",
 ) -> dict[str, Array]:
     """Return the outputs of a graph in float64.
 
@@ -85,6 +95,7 @@ def of_graph(
         inputs: By name.
         rounding: Returns a parameter as a file holds it.
         constants: Each constant in half precision -> the number that was rounded to it.
+        device: Where torch computes.
 
     Raises:
         NotDefinedError: A node has no definition.
@@ -93,13 +104,15 @@ def of_graph(
 
     def keep(value: ir.Value, tensor: Tensor) -> None:
         if value in wanted:
-            found[str(value.name)] = tensor.double().numpy()
+            found[str(value.name)] = tensor.double().cpu().numpy()
 
-    compute(ExactComputer(graph, rounding, constants or {}), graph, inputs, keep)
+    compute(ExactComputer(graph, rounding, constants or {}, device=device), graph, inputs, keep)
     return found
 
 
-def of_module(module: torch.nn.Module, inputs: Sequence[Array], rounding: Rounding) -> list[Array]:
+def of_module(
+    module: torch.nn.Module, inputs: Sequence[Array], rounding: Rounding, *, device: str = "cpu"
+) -> list[Array]:
     """Return the outputs of a module in float64.
 
     A parameter takes the memory of a float64 only while the part that it belongs to computes. A module that reads
@@ -109,36 +122,39 @@ def of_module(module: torch.nn.Module, inputs: Sequence[Array], rounding: Roundi
         module: In float32.
         inputs: In call order.
         rounding: Returns a parameter as a file holds it.
+        device: Where torch computes.
     """
-    given = [torch.from_numpy(np.array(array)) for array in inputs]
+    given = [torch.from_numpy(np.array(array)).to(device) for array in inputs]
     for name, buffer in list(module.named_buffers()):
-        if buffer.is_floating_point():
-            owner, _, own = name.rpartition(".")
-            setattr(module.get_submodule(owner), own, buffer.double())
+        owner, _, own = name.rpartition(".")
+        dtype = torch.float64 if buffer.is_floating_point() else buffer.dtype
+        setattr(module.get_submodule(owner), own, buffer.to(device, dtype))
+    wide = partial(_wide, rounding=rounding, device=device)
     with torch.inference_mode():
         try:
-            with _streamed(module, rounding):
-                made = [one.double().numpy() for one in module(*given)]
+            with _streamed(module, wide):
+                made = [one.double().cpu().numpy() for one in module(*given)]
             if not any(np.isnan(one).any() for one in made):
                 return made
-        except RuntimeError:
-            pass
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
         for part in module.modules():
-            _put(part, {name: _wide(one, rounding) for name, one in part.named_parameters(recurse=False)})
-        return [one.double().numpy() for one in module(*given)]
+            _put(part, {name: wide(one) for name, one in part.named_parameters(recurse=False)})
+        return [one.double().cpu().numpy() for one in module(*given)]
 
 
 @contextmanager
-def _streamed(module: torch.nn.Module, rounding: Rounding) -> Iterator[None]:
+def _streamed(module: torch.nn.Module, wide: Widening) -> Iterator[None]:
     """Let each part of a module have its own parameters in float64 while it computes, and numbers of no use else."""
     hooks, kept = [], []
     for part in module.modules():
         stored = dict(part.named_parameters(recurse=False))
         if stored:
             # What is no number shows in the result if anybody but the part itself reads it.
-            none = {name: torch.tensor(torch.nan).double().expand(one.shape) for name, one in stored.items()}
+            none = {name: wide(torch.tensor(torch.nan)).expand(one.shape) for name, one in stored.items()}
             kept.append((part, stored))
-            hooks.append(part.register_forward_pre_hook(partial(_widen, stored=stored, rounding=rounding)))
+            hooks.append(part.register_forward_pre_hook(partial(_widen, stored=stored, wide=wide)))
             hooks.append(part.register_forward_hook(partial(_leave, none=none)))
             _put(part, none)
     try:
@@ -150,16 +166,16 @@ def _streamed(module: torch.nn.Module, rounding: Rounding) -> Iterator[None]:
             _put(part, stored)
 
 
-def _widen(part: torch.nn.Module, _: Any, *, stored: Mapping[str, Tensor], rounding: Rounding) -> None:
-    _put(part, {name: _wide(one, rounding) for name, one in stored.items()})
+def _widen(part: torch.nn.Module, _: Any, *, stored: Mapping[str, Tensor], wide: Widening) -> None:
+    _put(part, {name: wide(one) for name, one in stored.items()})
 
 
 def _leave(part: torch.nn.Module, *_: Any, none: Mapping[str, Tensor]) -> None:
     _put(part, none)
 
 
-def _wide(parameter: Tensor, rounding: Rounding) -> Tensor:
-    return torch.from_numpy(np.array(rounding(parameter.detach().numpy()))).double()
+def _wide(parameter: Tensor, *, rounding: Rounding, device: str) -> Tensor:
+    return torch.from_numpy(np.array(rounding(parameter.detach().numpy()))).to(device).double()
 
 
 def _put(part: torch.nn.Module, parameters: Mapping[str, Tensor]) -> None:

@@ -64,7 +64,9 @@ def weight(parts):
 
 EDITS = {
     "a weight": (weight, "MatMul node_p has another input 1"),
-    "a dtype": (lambda p: p.update(scale=p["scale"].astype(np.float16)), "LayerNormalization node_n has another input 1"),
+    "a dtype": (
+        lambda p: p.update(scale=p["scale"].astype(np.float16)), "LayerNormalization node_n has another input 1",
+    ),
     "an attribute": (lambda p: p.update(epsilon=1e-3), "LayerNormalization node_n has another epsilon"),
     "a wire": (lambda p: p.update(order=["x", "scale"]), "LayerNormalization node_n has another input 0"),
     "an axis": (lambda p: p.update(axis=np.array([12], np.int64)), "ReduceMean node_y has another input 1"),

@@ -169,7 +169,9 @@ def test_fused_matmul(turned):
     says = {"alpha": 0.3, "transA": turned[0], "transB": turned[1], "domain": "com.microsoft"}
     expected, found = both("FusedMatMul", {"a": a}, {"b": b}, **says)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
-    assert of_definition("FusedMatMul", {"a": a}, {"b": b}, outputs=[TensorProto.FLOAT], **says, transBatchA=1) == [None]
+    assert of_definition("FusedMatMul", {"a": a}, {"b": b}, outputs=[TensorProto.FLOAT], **says, transBatchA=1) == [
+        None
+    ]
 
 
 def test_every_operator_of_the_ladder_has_a_definition():

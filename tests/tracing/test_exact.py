@@ -31,7 +31,9 @@ X = np.linspace(-3, 3, 24, dtype=np.float64).reshape(4, 6)
 
 def test_everything_is_computed_in_float64_whatever_the_graph_says():
     weights = np.linspace(0.1, 0.9, 12).reshape(6, 2).astype(np.float16)
-    found = of_graph(graph([("MatMul", ("x", "w"), "y", {})], initializers=[("w", weights)]), {"x": X}, Held().parameter)
+    found = of_graph(
+        graph([("MatMul", ("x", "w"), "y", {})], initializers=[("w", weights)]), {"x": X}, Held().parameter
+    )
     assert found["y"].dtype == np.float64
     np.testing.assert_allclose(found["y"], X @ weights.astype(np.float64), rtol=1e-15)
 

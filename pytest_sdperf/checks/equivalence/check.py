@@ -31,7 +31,7 @@ LIMIT = 1e-6
 into others is rounded once more: sound exports and builds of `sd15-thin` are 2e-15 to 4e-8 away."""
 
 MODULE, EXPORT, BUILD = "torch module", "export", "build"
-_STORED = "::DequantizeLinear"  # of a stored weight: what it stands for counts
+_STORED = "::DequantizeLinear"
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,16 @@ class Equivalent(Check):
     def row(self, finding: tuple[Link, ...]) -> tuple[str, ...]:
         """Return the largest distance."""
         errors = [math.inf if math.isnan(link.error) else link.error for link in finding]
-        return ("-" if any(link.unknown for link in finding) else f"{max(errors):.2e}", f"{LIMIT:.0e}")
+        return (
+            "-" if any(link.unknown or link.differences for link in finding) else f"{max(errors):.2e}",
+            f"{LIMIT:.0e}",
+        )
 
 
 def _links(subject: CaseBuild) -> Iterator[Link]:
     """Yield the comparison of build and module; where they differ, of each with the export that lies between."""
+    _check_has_values(subject)
     builder = subject.builder
-    if builder.settings.selection.weights == NONE:
-        raise NoReferenceError(f"--sdperf-weights={NONE} builds graphs without values: there is nothing to compute")
-    counted = {name: nodes for name, nodes in subject.counts.items() if not name.endswith(_STORED)}
-    for why in (drawing(subject.counts), quantized(counted)):
-        if why:
-            raise NoReferenceError(f"the graph holds {why}: it is no function of its inputs and its module's weights")
     case = subject.case if builder.external else builder.exact.stand_in(subject.case, subject.case.component)
     build: Build = subject
     if case != subject.case:
@@ -125,29 +123,39 @@ def _links(subject: CaseBuild) -> Iterator[Link]:
             "--sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER with the torch weights that they were "
             "exported from, or --sdperf-onnx-reference=FOLDER with a float32 export of them"
         )
-    outputs = functools.partial(builder.exact.of, case, case.component)
+    outputs = functools.partial(builder.exact.of, case, case.component, gpu=subject.gpu)
     full = (subject.case, subject) if case != subject.case else None
+    at = f" at {case.height}x{case.width}" if full else ""
     made = outputs(build, export=export, full=full)
-    held = {"held": made.held, "build": build}
+    as_held = functools.partial(outputs, held=made.held, build=build)
 
     def compared(of: str, obtained: Exact, to: str, expected: Exact) -> Link:
-        return Link(of, to, _errors(obtained, expected), obtained.unknown or expected.unknown)
+        return Link(of, f"{to}{at}", _errors(obtained, expected), obtained.unknown or expected.unknown)
 
     if made.differences:
-        at = f"graph at {case.height}x{case.width}"
-        yield Link(BUILD, at, {}, differences=made.differences)
+        yield Link(BUILD, f"graph{at}", {}, differences=made.differences)
     if module is None:
         assert export is not None
-        yield compared(BUILD, made, EXPORT, outputs(export, **held))
+        yield compared(BUILD, made, EXPORT, as_held(export))
     elif export is not None and export.key == build.key:
         yield compared(EXPORT, made, MODULE, outputs(module))
     else:
-        whole = compared(BUILD, made, MODULE, outputs(module, **held))
+        whole = compared(BUILD, made, MODULE, as_held(module))
         if export is None or whole.unknown or whole.error <= LIMIT:
             yield whole
         else:  # which of the two makes another function of it
             yield compared(EXPORT, outputs(export), MODULE, outputs(module))
-            yield compared(BUILD, made, EXPORT, outputs(export, **held))
+            yield compared(BUILD, made, EXPORT, as_held(export))
+
+
+def _check_has_values(subject: CaseBuild) -> None:
+    """Refuse a graph that no weights and inputs determine; what a quantized weight stands for counts as one."""
+    if subject.builder.settings.selection.weights == NONE:
+        raise NoReferenceError(f"--sdperf-weights={NONE} builds graphs without values: there is nothing to compute")
+    counted = {name: nodes for name, nodes in subject.counts.items() if not name.endswith(_STORED)}
+    for why in (drawing(subject.counts), quantized(counted)):
+        if why:
+            raise NoReferenceError(f"the graph holds {why}: it is no function of its inputs and its module's weights")
 
 
 def _export_of(case: Case, builder: Builder) -> Build | None:

@@ -103,9 +103,9 @@ def run(request: ComputeExactly, context: TaskContext) -> ExactOutputs:
     try:
         found = outputs(request.device)
     except Exception as error:  # noqa: BLE001 - what torch and a model's own module may raise
-        unknown = _why_not(error)
         if request.device != "cpu":
             return run(dataclasses.replace(request, device="cpu"), context)
+        unknown = _why_not(error)
     else:
         save_arrays(context.out_dir / FILE, found)
     return ExactOutputs(unknown, own, differences)

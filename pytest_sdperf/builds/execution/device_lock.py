@@ -101,6 +101,7 @@ class DeviceLock:
         Args:
             what: What is done, for those who wait.
         """
+        nested = self._lock.is_locked
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
@@ -108,8 +109,9 @@ class DeviceLock:
             yield False
             return
         try:
-            with self.alone(what):
-                yield True
+            if not nested:
+                self._tell(LockHolder(self._run, os.getpid(), clock.wall_s(), what))
+            yield True
         finally:
             self._lock.release()
 

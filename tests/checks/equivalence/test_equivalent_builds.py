@@ -192,6 +192,56 @@ def test_what_alters_a_run_alters_the_small_graph_too(tmp_path):
     assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function")
 
 
+def quantize(graph):
+    """Store every matrix as bytes, with one step for each."""
+    for value in [one for one in graph.initializers.values() if len(one.shape) == 2]:
+        array = value.const_value.numpy()
+        step = np.float32(np.abs(array).max() / 127)
+        stored = {"bytes": np.round(array / step).astype(np.int8), "step": np.array(step)}
+        held = [ir.Value(name=f"{value.name}_{name}", const_value=ir.tensor(one)) for name, one in stored.items()]
+        for one in held:
+            one.const_value.name, one.dtype, one.shape = one.name, one.const_value.dtype, one.const_value.shape
+            graph.register_initializer(one)
+        node = ir.node("DequantizeLinear", held)
+        ir.convenience.replace_all_uses_with(value, node.outputs[0])
+        graph.insert_before(graph[0], node)
+        del graph.initializers[value.name]
+
+
+def quantized(build, folder, edit):
+    made = altered(build, folder, lambda graph: (edit(graph), quantize(graph)))
+    counts = {**build.counts, "::DequantizeLinear": 8}
+    return dataclasses.replace(made, counts=counts)
+
+
+def test_of_quantized_weights_counts_what_they_stand_for(tiny, tmp_path):
+    verdict = judged(quantized(subject(tiny, "fp32", fuser=""), tmp_path, lambda graph: None))
+    assert (verdict.outcome, verdict.code) == (Outcome.PASSED, "same-function"), verdict.sentence
+
+
+@pytest.mark.parametrize("name", ["one scale", "epsilon"])
+def test_of_quantized_weights_everything_else_counts(tiny, tmp_path, name):
+    def edit(graph):
+        if name == "epsilon":
+            epsilon(graph)
+        else:
+            bias = next(one for one in graph.initializers.values() if len(one.shape) == 1)
+            bias.const_value = ir.tensor(bias.const_value.numpy() * np.float32(1.02), name=bias.name)
+
+    verdict = judged(quantized(subject(tiny, "fp32", fuser=""), tmp_path, edit))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function"), verdict.sentence
+
+
+def test_a_graph_that_rounds_what_flows_through_it_is_left_out(tiny):
+    build = subject(tiny, "fp32", fuser="")
+    rounding = dataclasses.replace(build, counts={**build.counts, "::DequantizeLinear": 8, "::QuantizeLinear": 4})
+    with pytest.raises(NoReferenceError) as refused:
+        Equivalent().run(rounding)
+    assert str(refused.value) == (
+        "the graph holds 4 QuantizeLinear: it is no function of its inputs and its module's weights"
+    )
+
+
 def test_without_values_there_is_nothing_to_compare(tmp_path):
     builder = builder_of(tiny_model.make_catalog(), tmp_path, in_process=True, weights="none")
     with pytest.raises(NoReferenceError, match=r"^--sdperf-weights=none builds graphs without values"):

@@ -40,6 +40,7 @@ from pytest_sdperf.tracing import exact  # noqa: E402
 from pytest_sdperf.tracing.activations import ActivationIndex  # noqa: E402
 from pytest_sdperf.tracing.comparison import GraphComparison  # noqa: E402
 from pytest_sdperf.tracing.computer import definition_of  # noqa: E402
+from pytest_sdperf.tracing.held import Held, held_by, rounded_constants  # noqa: E402
 from pytest_sdperf.tracing.reference import pool_of_graphs  # noqa: E402
 
 GRAPHS = (
@@ -50,6 +51,7 @@ GRAPHS = (
 )
 SIZE = {"batch": 2, "latent_height": 16, "latent_width": 24}  # 2 x 3 tokens at the deepest level
 SAME = 1e-13
+AS_IS = Held().parameter
 FAMILIES = (("Add", "Sub", "Mul", "Div"), ("Sigmoid", "Tanh", "Erf"), ("Sin", "Cos"), ("Gelu", "FastGelu"))
 FACTORS = (0.1, 0.5, 0.99, 1.01, 2.0, 10.0)
 
@@ -204,7 +206,7 @@ class Scene:
 
     name: str
     model: ir.Model
-    held: exact.Held
+    constants: dict[float, float]
     inputs: list[dict[str, np.ndarray]]
     outputs: dict[str, np.ndarray]
     index: ActivationIndex
@@ -220,14 +222,15 @@ class Scene:
         for number, one in enumerate(inputs):
             if "timestep" in one:
                 one["timestep"] = np.full_like(one["timestep"], 7 + number)
-        held = exact.held_by(model.graph, raw.graph)
-        outputs = exact.of_graph(raw.graph, inputs[0], held)
-        index = pool_of_graphs(raw.graph, plain.graph, inputs[0], held=held, dtype="float16", device="cpu")
-        return cls(name, model, held, inputs, outputs, index)
+        rounding, constants = held_by(model.graph).parameter, rounded_constants(model.graph, raw.graph)
+        outputs = exact.of_graph(raw.graph, inputs[0], rounding)
+        how = {"rounding": rounding, "dtype": "float16", "device": "cpu"}
+        index = pool_of_graphs(raw.graph, plain.graph, inputs[0], **how)
+        return cls(name, model, constants, inputs, outputs, index)
 
     def error(self, graph: ir.Graph) -> float:
         """Return the largest relative L2 distance of an output to that of the export."""
-        found = exact.of_graph(graph, self.inputs[0], self.held)
+        found = exact.of_graph(graph, self.inputs[0], AS_IS, self.constants)
         return max(away(found[name], array) for name, array in self.outputs.items())
 
     def planted(self, fault: Fault) -> tuple[ir.Graph, ir.Node]:
@@ -240,7 +243,7 @@ class Scene:
     def changes_nothing(self, graph: ir.Graph) -> bool:
         """Whether a graph computes what the build does, for inputs that it was not compared with."""
         for inputs in self.inputs[1:]:
-            one, other = (exact.of_graph(each, inputs, self.held) for each in (graph, self.model.graph))
+            one, other = (exact.of_graph(each, inputs, AS_IS, self.constants) for each in (graph, self.model.graph))
             if any(not away(one[name], array) <= SAME for name, array in other.items()):
                 return False
         return True
@@ -263,7 +266,7 @@ def outcome(scene: Scene, fault: Fault) -> tuple[str, str]:
         return "refused", ""
     if error <= LIMIT:
         return ("the same function", "") if scene.changes_nothing(graph) else ("missed", f"{error:.1e}")
-    found = GraphComparison(graph, scene.index, scene.inputs[0], held=scene.held)
+    found = GraphComparison(graph, scene.index, scene.inputs[0], constants=scene.constants)
     if not found.faults:
         return "not placed", ""
     named = found.faults[0].value.producer()
@@ -284,7 +287,7 @@ def row(name: str, seed: str, faults: int) -> tuple[str, list[str], dict[str, co
     torch.set_num_threads(1)
     scene = Scene.of(name)
     draw = random.Random(f"{seed}-{name}")
-    sound = GraphComparison(scene.model.graph, scene.index, scene.inputs[0], held=scene.held)
+    sound = GraphComparison(scene.model.graph, scene.index, scene.inputs[0], constants=scene.constants)
     told = f"{name}: the build is {scene.error(scene.model.graph):.1e} away, {len(sound.differing())} values differ"
     table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     lines = []

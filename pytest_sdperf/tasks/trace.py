@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from pytest_sdperf.tracing.activations import ActivationIndex
-    from pytest_sdperf.tracing.exact import Held
+    from pytest_sdperf.tracing.exact import Rounding
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -112,9 +113,8 @@ def reveal(request: Reveal, context: TaskContext) -> Revealed:
 
 def find(request: FindNode, context: TaskContext) -> NodeFound:
     """Compare a build with its reference node by node, and write files that show the first wrong one."""
-    from pytest_sdperf.tracing import reference, search
+    from pytest_sdperf.tracing import held, reference, search
     from pytest_sdperf.tracing.comparison import GraphComparison
-    from pytest_sdperf.tracing.exact import held_by
 
     dtype, device, component = request.dtype, request.device, request.component
     inputs = load_arrays(request.inputs)
@@ -122,11 +122,13 @@ def find(request: FindNode, context: TaskContext) -> NodeFound:
     context.say(f"comparing the {component} with its reference, node by node")
     graph = reference.load(request.graph).graph
     raw, plain = (reference.load(path).graph for path in request.graphs) if request.graphs else (None, None)
-    held = held_by(graph, raw)
-    activations = _activations(request, inputs, raw, plain, held)
+    rounding = partial(held.held_by(graph).parameter, quantized=held.quantized_of(graph))
+    activations = _activations(request, inputs, raw, plain, rounding)
     if isinstance(activations, Located):
         return NodeFound(activations)
-    comparison = GraphComparison(graph, activations, inputs, held=held, device=device)
+    comparison = GraphComparison(
+        graph, activations, inputs, constants=held.rounded_constants(graph, raw), device=device
+    )
     suspect = (
         search.wrong_in_graph(comparison)
         or search.wrong_in_types(comparison, obtained, dtype=dtype)
@@ -137,7 +139,7 @@ def find(request: FindNode, context: TaskContext) -> NodeFound:
 
 
 def _activations(
-    request: FindNode, inputs: Mapping[str, Any], raw: ir.Graph | None, plain: ir.Graph | None, held: Held
+    request: FindNode, inputs: Mapping[str, Any], raw: ir.Graph | None, plain: ir.Graph | None, rounding: Rounding
 ) -> ActivationIndex | Located:
     """Return the values of a reference, or what is found before a build is looked at."""
     from pytest_sdperf.tracing import insides, reference
@@ -148,7 +150,7 @@ def _activations(
         return Located(request.component, "plain", location=where)
     outputs = [load_arrays(path) for path in of_torch] or [{}, {}]
     if raw is not None and plain is not None:
-        activations = reference.pool_of_graphs(raw, plain, inputs, held=held, **how)
+        activations = reference.pool_of_graphs(raw, plain, inputs, rounding=rounding, **how)
         wrong = reference.wrong_reference(activations, *outputs, dtype=request.dtype)
         if wrong is not None:
             return Located(request.component, "export", location=wrong)

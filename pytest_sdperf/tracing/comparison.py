@@ -19,7 +19,8 @@ from pytest_sdperf.tracing.activations import WITHOUT_BIAS, ActivationIndex, Act
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance
-from pytest_sdperf.tracing.exact import ExactComputer, Held
+from pytest_sdperf.tracing.exact import ExactComputer
+from pytest_sdperf.tracing.held import Held
 
 _MOST_FAULTS = 4
 # How many values are tried in place of a wrong one, and how many nodes behind it are computed to see which is right.
@@ -63,7 +64,7 @@ class GraphComparison:
         activations: ActivationIndex,
         inputs: Mapping[str, np.ndarray],
         *,
-        held: Held,
+        constants: Mapping[float, float],
         device: str = "cpu",
     ) -> None:
         """Compute every value; where one is wrong, go on with what it should hold.
@@ -72,11 +73,11 @@ class GraphComparison:
             graph: The build's.
             activations: Values of the reference.
             inputs: By name.
-            held: How the build holds its numbers.
+            constants: Each constant in half precision -> the number that was rounded to it.
             device: torch device to compute on.
         """
         self._activations = activations
-        self._exact = ExactComputer(graph, held, device=device, strict=False)
+        self._exact = ExactComputer(graph, Held().parameter, constants, device=device, strict=False)
         self._plain = Computer(graph, wide=None, device=device)
         self.nodes = list(graph)
         self.exact: dict[ir.Value, Tensor | None] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +18,10 @@ from pytest_sdperf.tracing.activations import LARGEST, WITHOUT_BIAS, ActivationI
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.exact import ExactComputer, Held
+from pytest_sdperf.tracing.exact import ExactComputer
+
+if TYPE_CHECKING:
+    from pytest_sdperf.tracing.exact import Rounding
 
 Arrays = Mapping[str, np.ndarray]
 # Relative L2 distance in float64 of two values that are the same: factors that a fusion folded are rounded to float32.
@@ -27,7 +31,7 @@ _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", 
 
 
 def pool_of_graphs(
-    raw: ir.Graph, plain: ir.Graph, inputs: Arrays, *, held: Held, dtype: str, device: str
+    raw: ir.Graph, plain: ir.Graph, inputs: Arrays, *, rounding: Rounding, dtype: str, device: str
 ) -> ActivationIndex:
     """Compute a graph in float64 and in the type that is tested, and return all of its values.
 
@@ -35,7 +39,7 @@ def pool_of_graphs(
         raw: A float32 graph in which nothing is fused.
         plain: The same in the type that is tested.
         inputs: By name.
-        held: How a build of it holds its numbers.
+        rounding: Returns a parameter as a build of the graph holds it.
         dtype: That type.
         device: torch device to compute on.
     """
@@ -52,7 +56,7 @@ def pool_of_graphs(
         if value.name in exact:
             rough[value.name] = tensor
 
-    compute(ExactComputer(raw, held, device=device, strict=False), raw, inputs, keep)
+    compute(ExactComputer(raw, rounding, {}, device=device, strict=False), raw, inputs, keep)
     compute(Computer(plain, wide=None, device=device), plain, inputs, keep_plain)
     activations = ActivationIndex(dtype)
     for name, (value, tensor) in exact.items():
@@ -61,13 +65,13 @@ def pool_of_graphs(
         node, exposed = value.producer(), value.is_graph_output()
         path, role = (path_of(node), node.op_type) if node is not None else ("", "")
         activations.add(name, path, tensor, rough[name], same=SAME, role=role, exposed=exposed)
-        if (bias := _bias(node, held)) is not None and not exposed:  # a fuser may let another node add it
+        if (bias := _bias(node, rounding)) is not None and not exposed:  # a fuser may let another node add it
             without = (one - bias.to(one.device, one.dtype) for one in (tensor, rough[name]))
             activations.add(f"{name} without its bias", path, *without, same=SAME, role=WITHOUT_BIAS)
     return activations
 
 
-def _bias(node: ir.Node | None, held: Held) -> Tensor | None:
+def _bias(node: ir.Node | None, rounding: Rounding) -> Tensor | None:
     """Return the bias of a convolution, to be added to what it gives; None where it has none."""
     if node is None or node.op_type != "Conv" or len(node.inputs) < 3 or node.inputs[2] is None:
         return None
@@ -75,7 +79,7 @@ def _bias(node: ir.Node | None, held: Held) -> Tensor | None:
     sizes = node.inputs[1].shape if node.inputs[1] is not None else None
     if bias is None or sizes is None:
         return None
-    return torch.from_numpy(np.array(held.parameter(bias.numpy()))).reshape(-1, *[1] * (len(sizes) - 2))
+    return torch.from_numpy(np.array(rounding(bias.numpy()))).reshape(-1, *[1] * (len(sizes) - 2))
 
 
 def pool_of_modules(

@@ -14,7 +14,7 @@ from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.comparison import GraphComparison
-from pytest_sdperf.tracing.exact import held_by
+from pytest_sdperf.tracing.held import held_by, rounded_constants
 from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
 
@@ -54,14 +54,15 @@ def cast(inputs):
 
 @functools.cache
 def scene(dtype):
-    """The values of the graph that nothing was done to, its inputs, and how the build holds its numbers."""
+    """The values of the graph that nothing was done to, its inputs, and what its halves were rounded from."""
     raw, plain = rewriting.load(*GRAPH), rewriting.load(*GRAPH)
     inputs = cast({name: np.asarray(array) for name, array in rewriting.draw_inputs(raw, SIZE).items()})
     if dtype == "float16":
         rewriting.fuse(plain, [], to_float16=True)
     tidy.unify(raw)
-    held = held_by(fused(dtype).graph, raw.graph)
-    return pool_of_graphs(raw.graph, plain.graph, inputs, held=held, dtype=dtype, device="cpu"), inputs, held
+    build = fused(dtype).graph
+    how = {"rounding": held_by(build).parameter, "dtype": dtype, "device": "cpu"}
+    return pool_of_graphs(raw.graph, plain.graph, inputs, **how), inputs, rounded_constants(build, raw.graph)
 
 
 @functools.cache
@@ -75,8 +76,8 @@ def compared(dtype, fault=None):
     model = fused(dtype).clone()
     if fault is not None:
         fault(model)
-    activations, inputs, held = scene(dtype)
-    return GraphComparison(model.graph, activations, inputs, held=held)
+    activations, inputs, constants = scene(dtype)
+    return GraphComparison(model.graph, activations, inputs, constants=constants)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -126,8 +127,8 @@ def test_every_other_fault_of_the_catalogue_is_named_where_it_is(fault):
     """At most two nodes away: a weight that was packed has no counterpart, so what uses it is named."""
     planted = fused("float32").clone()
     known.get(fault).change(planted)
-    activations, inputs, held = scene("float32")
-    comparison = GraphComparison(planted.graph, activations, inputs, held=held)
+    activations, inputs, constants = scene("float32")
+    comparison = GraphComparison(planted.graph, activations, inputs, constants=constants)
     near = neighbours(neighbours(changed(fused("float32"), planted)))
     # Of two exchanged biases the first changes nothing that has a counterpart until a norm behind it, which is named.
     first = 1 if fault == "graph-biases-exchanged" else 0
@@ -182,13 +183,13 @@ HIDDEN = {
 
 @pytest.mark.parametrize("change", HIDDEN, ids=lambda change: change.__name__)
 def test_each_node_that_is_wrong_in_halves_is_named(change):
-    activations, inputs, held = scene("float16")
+    activations, inputs, constants = scene("float16")
     places = [node.outputs[0].name for node in fused("float16").graph if node.op_type in HIDDEN[change]]
     assert len(places) > 2
     for name in places:
         model = fused("float16").clone()
         change(model, next(node for node in model.graph if node.outputs[0].name == name))
-        comparison = GraphComparison(model.graph, activations, inputs, held=held)
+        comparison = GraphComparison(model.graph, activations, inputs, constants=constants)
         assert comparison.faults, name
         planted = [node for node in model.graph if node.outputs[0].name == name]
         first = min(comparison.faults, key=lambda one: comparison.place_of(one.value))

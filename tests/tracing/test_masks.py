@@ -9,7 +9,7 @@ import torch
 
 from pytest_sdperf.tracing.activations import ActivationIndex, is_masked
 from pytest_sdperf.tracing.comparison import GraphComparison
-from pytest_sdperf.tracing.exact import Held
+from pytest_sdperf.tracing.held import Held
 from pytest_sdperf.tracing.reference import load, pool_of_graphs
 
 RANDOM = np.random.default_rng(0)
@@ -50,9 +50,9 @@ def attention(path, **changed):
 
 def compared(tmp_path, **changed):
     right = load(attention(tmp_path / "right.onnx")).graph
-    activations = pool_of_graphs(right, right, INPUTS, held=Held(), dtype="float32", device="cpu")
+    activations = pool_of_graphs(right, right, INPUTS, rounding=Held().parameter, dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
-    return GraphComparison(graph, activations, INPUTS, held=Held())
+    return GraphComparison(graph, activations, INPUTS, constants={})
 
 
 def test_a_right_graph_stays_right(tmp_path):

@@ -21,7 +21,6 @@ from pytest_sdperf.core.values.recipe import SessionRecipe
 from pytest_sdperf.tracing import reproduction, search
 from pytest_sdperf.tracing.activations import ActivationIndex
 from pytest_sdperf.tracing.comparison import GraphComparison
-from pytest_sdperf.tracing.exact import Held
 from pytest_sdperf.tracing.reference import load, plain_not_finite
 from pytest_sdperf.tracing.search import located, wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
@@ -72,7 +71,7 @@ def compute(path, folder, config):
 
 
 def compared(path):
-    return GraphComparison(load(path).graph, ActivationIndex("float32"), INPUTS, held=Held())
+    return GraphComparison(load(path).graph, ActivationIndex("float32"), INPUTS, constants={})
 
 
 def run(folder):
@@ -135,7 +134,7 @@ def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp
     model = ir.load(graph)
     last = next(node for node in model.graph if node.name == "last")
     last.domain, last.op_type = "acme", "Secret"
-    comparison = GraphComparison(model.graph, ActivationIndex("float32"), INPUTS, held=Held())
+    comparison = GraphComparison(model.graph, ActivationIndex("float32"), INPUTS, constants={})
     comparison.faults.clear()
     suspect = wrong_in_engine(comparison, compute(graph, tmp_path / "probe", {}), **HOW)
     assert (suspect.kind, suspect.value, suspect.places) == ("hidden", None, 2)

@@ -14,7 +14,7 @@ from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.tracing.activations import ActivationIndex
 from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.computer import Computer, compute
-from pytest_sdperf.tracing.exact import Held, held_by
+from pytest_sdperf.tracing.held import held_by, rounded_constants
 from pytest_sdperf.tracing.reference import SAME, load, pool_of_graphs
 from pytest_sdperf.tracing.search import located, wrong_in_graph, wrong_in_types
 
@@ -66,11 +66,11 @@ def values_of(graph: ir.Graph, wide: torch.dtype | None) -> dict[str, torch.Tens
 def activations() -> ActivationIndex:
     """What torch has: the sine in float32, then rounded."""
     right = timestep_graph(FLOAT)
-    return pool_of_graphs(right, right, {"x": TIMES}, held=held_by(right), dtype="float16", device="cpu")
+    return pool_of_graphs(right, right, {"x": TIMES}, rounding=held_by(right).parameter, dtype="float16", device="cpu")
 
 
 def compared(graph: ir.Graph, activations: ActivationIndex) -> GraphComparison:
-    return GraphComparison(graph, activations, {"x": TIMES}, held=Held())
+    return GraphComparison(graph, activations, {"x": TIMES}, constants={})
 
 
 def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
@@ -144,9 +144,9 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
     }
     inputs["timestep"] = np.full_like(inputs["timestep"], 981)
     raw, right, graph = (load(paths[which]).graph for which in ("raw", "right", "narrow"))
-    held = held_by(graph, raw)
-    activations = pool_of_graphs(raw, right, inputs, held=held, dtype="float16", device="cpu")
-    comparison = GraphComparison(graph, activations, inputs, held=held)
+    rounding = held_by(graph).parameter
+    activations = pool_of_graphs(raw, right, inputs, rounding=rounding, dtype="float16", device="cpu")
+    comparison = GraphComparison(graph, activations, inputs, constants=rounded_constants(graph, raw))
     assert comparison.faults == []
     suspect = wrong_in_types(comparison, {}, dtype="float16")
     assert suspect is not None

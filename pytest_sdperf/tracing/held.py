@@ -125,6 +125,8 @@ def _nearest(array: Array, quantized: Sequence[Array]) -> Array | None:
     import numpy as np
 
     sides = [one for found in quantized for one in (found, found.T) if one.shape == array.shape]
-    size = float(np.linalg.norm(array))
-    near = min(sides, key=lambda side: float(np.linalg.norm(side - array)), default=None)
-    return near if near is not None and float(np.linalg.norm(near - array)) <= _LIKE * size else None
+    if not sides:
+        return None
+    wide = array.astype(np.float64)  # a mask holds the largest numbers of float32, whose squares are none
+    near = min(sides, key=lambda side: float(np.linalg.norm(side - wide)))
+    return near if float(np.linalg.norm(near - wide)) <= _LIKE * float(np.linalg.norm(wide)) else None

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import filelock
 
+from pytest_sdperf.core import progress
+
 _WAIT_BEFORE_SAYING_S = 1.0
 # Locks that threads of this process hold, whichever cache they go through.
 _HELD_HERE: set[Path] = set()
@@ -34,7 +36,8 @@ class KeyLocks:
         except filelock.Timeout:
             if path not in _HELD_HERE:  # else it has been said what is being built
                 self._say(f"waiting for another process that builds {key}")
-            lock.acquire()
+            with progress.step(f"waiting for another process that builds {key}"):
+                lock.acquire()
         _HELD_HERE.add(path)
         try:
             yield

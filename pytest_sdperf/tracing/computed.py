@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.tracing.activations import ActivationIndex, ActivationMatch
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
@@ -66,7 +67,8 @@ class Computed:
                 self.exact[value] = self._wide.placed(inputs[str(value.name)], value.dtype)
                 self.plain[value] = self._own.placed(inputs[str(value.name)], value.dtype)
                 self.near[value] = self.plain[value]
-        for node in self.nodes:
+        for number, node in enumerate(self.nodes):
+            progress.at(number, len(self.nodes))
             self._step(node)
 
     def _given(self, node: ir.Node, known: Mapping[ir.Value, Tensor | None], computer: Computer) -> Tensors | None:

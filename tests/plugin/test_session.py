@@ -15,7 +15,7 @@ from pytest_sdperf.baselines.counts import files_for
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import case, execution, sample
 
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.measure import COMPONENT_PLAN, MOST_REPLACED, Recording, measure, plan_of
 from pytest_sdperf.core.catalog import Catalog

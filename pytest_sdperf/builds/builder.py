@@ -260,7 +260,7 @@ class Builder:
                 env=forking.OFFLINE,
                 libraries=_LIBRARIES.get(step, forking.GRAPHS),
                 in_process=self.settings.in_process,
-                what=f"building ({step})",
+                what=f"starting a process ({step})",
                 option=progress.BUILD_TIMEOUT,
             )
             (folder / "stderr.txt").unlink(missing_ok=True)

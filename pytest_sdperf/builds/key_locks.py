@@ -34,10 +34,12 @@ class KeyLocks:
         try:
             lock.acquire(timeout=_WAIT_BEFORE_SAYING_S)
         except filelock.Timeout:
-            if path not in _HELD_HERE:  # else it has been said what is being built
-                self._say(f"waiting for another process that builds {key}")
-            with progress.step(f"waiting for another process that builds {key}"):
+            if path in _HELD_HERE:  # it is shown what is being built
                 lock.acquire()
+            else:
+                self._say(f"waiting for another process that builds {key}")
+                with progress.step(f"waiting for another process that builds {key}"):
+                    lock.acquire()
         _HELD_HERE.add(path)
         try:
             yield

@@ -25,6 +25,7 @@ WORKER_TIMEOUT, BUILD_TIMEOUT = "sdperf_worker_timeout", "sdperf_build_timeout"
 _QUIET = frozenset({"warmup", "timed", "energy"})
 _PHASES = {"first_run": "first run", "second_run": "second run", "warmup": "warm-up", "timed": "timed calls"}
 _AT_MOST_EVERY_S = 0.2
+_NEVER_S = float("-inf")
 
 
 class Teller(Protocol):
@@ -76,6 +77,7 @@ class Step:
         began_s, started_s: Since when it does what it does now, and since when it goes on, by `clock.monotonic_s`.
         last_s: How long this took last time; None where nobody knows.
         limit: When it is ended; None if never.
+        has_inner: Whether another step was part of it.
         phase: Of a measurement.
         done, total, noun: How far it is: a share, or `step 12 of 50`; a total of 0 is not known.
         left_s, whole: Seconds that remain from its start on, and whether these are all of them; None if not known.
@@ -85,6 +87,9 @@ class Step:
         self, what: str, watcher: Watcher, *, like: str = "", limit: Limit | None = None, frame: bool = False
     ) -> None:
         self.what, self.like, self.limit, self.frame, self.outer = what, like, limit, frame, _open.get()
+        self.has_inner = False
+        if self.outer is not None:
+            self.outer.has_inner = True
         self.left_s: float | None = None
         self.whole = True
         self.started_s = clock.monotonic_s()
@@ -123,8 +128,8 @@ class Step:
         self._watcher.changed(self)
 
     def over(self) -> None:
-        """Have done what it did until now."""
-        if not self.frame:
+        """Have done what it did until now; what took its time is told by the steps inside, if there are any."""
+        if not self.frame and not self.has_inner:
             self._watcher.took(self.key, clock.monotonic_s() - self.began_s)
 
     def words(self) -> str:
@@ -144,8 +149,10 @@ class Step:
             limit = f"at most {duration(self.limit.seconds)} (-o {self.limit.option}=TIME)"
             told.append(f"{duration(now_s - self.started_s)} of {limit}")
         else:
-            last = f" of about {duration(self.last_s)}" if self.last_s is not None else ""
-            told.append(f"{duration(now_s - self.began_s)}{last}")
+            gone_s, last_s = now_s - self.began_s, self.last_s
+            told.append(duration(gone_s))
+            if last_s is not None:
+                told[-1] += f" of about {duration(last_s)}" if gone_s <= last_s else f", {duration(last_s)} last time"
         return ", ".join(told)
 
     def is_late(self, now_s: float) -> bool:
@@ -166,7 +173,7 @@ class _Here:
 
     watcher = Watcher()
     teller: Teller | None = None
-    told_s = float("-inf")
+    told_s = _NEVER_S
 
 
 def doing() -> Step | None:
@@ -189,7 +196,7 @@ def step(what: str, *, like: str = "", limit: Limit | None = None, frame: bool =
         The step, which may be told what it does now and how far it is.
     """
     one = Step(what, _Here.watcher, like=like, limit=limit, frame=frame)
-    watcher, token = _Here.watcher, _open.set(one)
+    watcher, token, _Here.told_s = _Here.watcher, _open.set(one), _NEVER_S
     watcher.began(one)
     try:
         yield one
@@ -212,7 +219,7 @@ def at(done: float, total: float, noun: str = "") -> None:
     Nothing of it is sent while calls are timed: do not call it there.
     """
     teller, now_s = _Here.teller or _open.get(), clock.monotonic_s()
-    if teller is not None and now_s - _Here.told_s >= _AT_MOST_EVERY_S:
+    if teller is not None and not 0 <= now_s - _Here.told_s < _AT_MOST_EVERY_S:
         _Here.told_s = now_s
         teller.at(done, total, noun)
 
@@ -227,6 +234,6 @@ def watched_by(watcher: Watcher) -> Iterator[None]:
         _Here.watcher = before
 
 
-def told_by(teller: Teller) -> None:
+def told_by(teller: Teller | None) -> None:
     """Let progress of this process, a worker, be told to the suite."""
-    _Here.teller = teller
+    _Here.teller, _Here.told_s = teller, _NEVER_S

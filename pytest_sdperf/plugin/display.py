@@ -62,7 +62,20 @@ class Shown:
         return _cut(_printable(self.what), width - _columns(far)) + _cut(far, width)
 
 
-class InPlace:
+class Output:
+    """Where steps are shown; here they are not."""
+
+    def show(self, shown: Sequence[Shown], now_s: float) -> None:
+        """Show them, the oldest first."""
+
+    def clear(self) -> None:
+        """Take away what would stand in the way of other output."""
+
+    def close(self) -> None:
+        """Show nothing any more."""
+
+
+class InPlace(Output):
     """One line of a terminal.
 
     Args:
@@ -121,7 +134,7 @@ class Cleared:
         return getattr(self._stream, name)
 
 
-class Lines:
+class Lines(Output):
     """A line a minute while something goes on, and one when half of a limit is over.
 
     Args:
@@ -148,14 +161,8 @@ class Lines:
         if self._told_s is None:
             self._told_s = since_s
 
-    def clear(self) -> None:
-        """Leave what was said."""
 
-    def close(self) -> None:
-        """Leave what was said."""
-
-
-class Handed:
+class Handed(Output):
     """A file from which the process that started this worker of pytest-xdist shows the steps.
 
     Args:
@@ -176,9 +183,6 @@ class Handed:
             aside.write_text(told, encoding="utf-8")
             aside.replace(self._path)
 
-    def clear(self) -> None:
-        """Leave it to the next look."""
-
     def close(self) -> None:
         """Have no steps any more."""
         with contextlib.suppress(OSError):
@@ -188,14 +192,19 @@ class Handed:
 class Display(Watcher):
     """Shows the steps of this process, and those of workers of pytest-xdist.
 
+    Args:
+        find: Return where they are shown: asked when the first begins.
+        durations: How long they took last time.
+
     Attributes:
-        output: Where.
+        output: Where they are shown.
         durations: How long they took last time.
         workers: Folder in which workers hand over what they do; None where there are none.
     """
 
-    def __init__(self, output: InPlace | Lines | Handed, durations: Durations) -> None:
-        self.output, self.durations = output, durations
+    def __init__(self, find: Callable[[], Output], durations: Durations) -> None:
+        self._find, self.durations = find, durations
+        self.output = Output()
         self.workers: Path | None = None
         self._steps: list[Step] = []
         self._lock = threading.RLock()
@@ -207,6 +216,7 @@ class Display(Watcher):
         """Look every second from now on; a run without steps needs no thread."""
         with self._lock:
             if self._thread is None:
+                self.output = self._find()
                 self._thread = threading.Thread(target=self._look, name="sdperf-progress", daemon=True)
                 self._thread.start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -14,7 +15,7 @@ import pytest
 
 from pytest_sdperf.cases.items import uses_our_case
 from pytest_sdperf.core import clock, progress
-from pytest_sdperf.plugin.display import Cleared, Display, Handed, InPlace, Lines
+from pytest_sdperf.plugin.display import Cleared, Display, Handed, InPlace, Lines, Output
 from pytest_sdperf.plugin.durations import Durations
 from pytest_sdperf.plugin.run import Run
 
@@ -30,24 +31,27 @@ class ProgressHooks:
         self._config, self._say = config, say
         self._is_worker = hasattr(config, "workerinput")
         self._end = contextlib.ExitStack()
-        self._display = Display(self._output(run), Durations(run))
+        self._display = Display(lambda: self._output(run), Durations(run))
         self._end.enter_context(progress.watched_by(self._display))
         self._end.callback(self._display.close)
         self._items: Sequence[pytest.Item] = ()
         self._number = 0
 
-    def _output(self, run: Run) -> InPlace | Lines | Handed:
+    def _output(self, run: Run) -> Output:
         """Return where steps are shown: in place where pytest itself has colours, in a terminal."""
         if self._is_worker:
             handed = self._config.workerinput  # type: ignore[attr-defined]
-            return Handed(Path(handed[_FOLDER], f"{handed['workerid']}.json"))
+            return Handed(Path(handed[_FOLDER], f"{handed['workerid']}.json")) if _FOLDER in handed else Output()
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or self._config.getoption("verbose") <= _SILENT:
-            return Lines(lambda text: None)
+            return Output()
         terminal = self._config.get_terminal_writer()
         if terminal.hasmarkup and reporter.isatty and not run.settings.in_process:  # where a debugger may ask
             line = InPlace(terminal._file)  # noqa: SLF001 - nothing else stands before all that pytest writes
             terminal._file = Cleared(terminal._file, line)  # noqa: SLF001 - as above
+            if self._config.getoption("capture") == "no":  # tests print there themselves
+                self._end.enter_context(contextlib.redirect_stdout(Cleared(sys.stdout, line)))
+                self._end.enter_context(contextlib.redirect_stderr(Cleared(sys.stderr, line)))
             return line
         if self._config.getoption("dist", "no") != "no":  # its tests end while this is said
             return Lines(lambda text: reporter.write(f"\n{text}\n", flush=True))

@@ -81,7 +81,8 @@ def run_task(
         "preload": preload,
         "libraries": libraries,
     }
-    with started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
+    # Starting counts too: the first process of a run waits for a server that imports torch.
+    with _step(what, None), started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
         return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event, what=what, option=option)
 
 

@@ -147,7 +147,7 @@ def _with_random_weights(
 ) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
-        with progress.step(f"looking again at the {target.runner.case.component} with random weights"):
+        with progress.step("looking again with random weights"):
             return _redrawn(target, found, session, dtype=dtype)
     except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
         lines = str(error).strip().splitlines()

@@ -6,15 +6,15 @@ import contextlib
 import json
 import os
 import threading
-import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.progress import Step, Watcher
 from pytest_sdperf.plugin.durations import LONG_S, Durations
+from pytest_sdperf.plugin.shown import Shown
 
 EVERY_S = 60.0
 """Between two lines where there is no terminal."""
@@ -26,40 +26,6 @@ QUIET_S = 10.0
 # below it is made first, by a scroll at the lower edge.
 _CLEAR = "\x1b[J"
 _DRAW = f"{_CLEAR}\x1bD\x1b[A\x1b7\x1b[B\r%s\x1b8"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What is shown of one step.
-
-    Attributes:
-        what, far: `exporting sd15 unet` and `12 s of about 41 s`.
-        front, rest: Of the whole run: `test 3 of 12` and `about 4.0 min left`.
-        since_s: Since when it goes on.
-        late: Whether half of its limit is over.
-    """
-
-    what: str
-    far: str
-    front: str = ""
-    rest: str = ""
-    since_s: float = 0.0
-    late: bool = False
-
-    @property
-    def line(self) -> str:
-        """The whole of it."""
-        front = f"{self.front}: " if self.front else ""
-        return f"{front}{self.what}: {self.far}{f'; {self.rest}' if self.rest else ''}"
-
-    def within(self, width: int) -> str:
-        """Return as much of it as a line has room for; how far it is comes first."""
-        for front, rest in ((self.front, self.rest), (self.front, ""), ("", "")):
-            line = _printable(Shown(self.what, self.far, front, rest).line)
-            if _columns(line) <= width:
-                return line
-        far = _printable(f"...: {self.far}")
-        return _cut(_printable(self.what), width - _columns(far)) + _cut(far, width)
 
 
 class Output:
@@ -290,18 +256,3 @@ class Display(Watcher):
             with contextlib.suppress(OSError, ValueError):
                 found += [Shown(**{**one, "front": path.stem}) for one in json.loads(path.read_text(encoding="utf-8"))]
         return sorted(found, key=lambda one: one.since_s)
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _columns(text: str) -> int:
-    """Return the columns of a terminal that a text takes, at most."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WFA" else 1 for char in text)
-
-
-def _cut(text: str, columns: int) -> str:
-    while _columns(text) > max(columns, 0):
-        text = text[:-1]
-    return text

@@ -14,8 +14,9 @@ from pytest_sdperf.core import clock, progress
 from pytest_sdperf.core.progress import BUILD_TIMEOUT, Limit
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.plugin import display, reporter
-from pytest_sdperf.plugin.display import Display, Handed, Lines, Shown
+from pytest_sdperf.plugin.display import Display, Handed, Lines
 from pytest_sdperf.plugin.durations import Durations
+from pytest_sdperf.plugin.shown import Shown
 
 UNET = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimization=fp32"]
 FOLDERS = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state"]

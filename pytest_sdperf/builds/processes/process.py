@@ -153,12 +153,12 @@ class IdleWorker:
         option: str = progress.WORKER_TIMEOUT,
     ) -> dict[str, Any]:
         """Run the task and return its answer; the process is over then. Arguments and errors as for `run_task`."""
-        try:
-            with _step(what, progress.Limit(timeout_s, option)) as step:
+        with _step(what, progress.Limit(timeout_s, option)) as step:
+            try:
                 _send(self._process, {"task": task, "arguments": to_json(arguments)})
                 final = self._follow(timeout_s, shown(step, on_event))
-        finally:
-            self._end()  # at once: what it still does would disturb the one that measures next
+            finally:
+                self._end()  # at once: what it still does would disturb the one that measures next
         return _answer(final, self._out_dir)
 
     def _follow(self, timeout_s: float, listen: Callable[[Event], None]) -> dict[str, Any]:

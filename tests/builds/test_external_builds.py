@@ -40,7 +40,8 @@ def given(tmp_path):
 
     make.said = said
     make.path = tmp_path / "given/unet/model.onnx"
-    return make
+    with progress.watched_by(Seen(said)):
+        yield make
 
 
 def build(builder, optimization="as-is", **options):

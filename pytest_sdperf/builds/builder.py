@@ -20,11 +20,10 @@ from pytest_sdperf.builds.fingerprint import library_versions, modules_of, sourc
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.processes import forking
 from pytest_sdperf.builds.processes.process import run_task
-from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
 from pytest_sdperf.builds.weights_identity import NONE
 from pytest_sdperf.builds.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.builds.work import WorkCounter
-from pytest_sdperf.core import ladder
+from pytest_sdperf.core import ladder, progress
 from pytest_sdperf.core.alteration import BuildStage
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import Engine, Model
@@ -261,19 +260,19 @@ class Builder:
         env: Mapping[str, str] = MappingProxyType({}),
     ) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
-            with signs_of_life(f"building ({step})", self._say, limit_s=self.settings.build_limit_s) as hear:
-                answer = run_task(
-                    task,
-                    request,
-                    out_dir=folder,
-                    cache_dir=self._cache.folder,
-                    timeout_s=self.settings.build_timeout_s,
-                    registrars=list(dict.fromkeys(owners)),
-                    env={**forking.OFFLINE, **env},
-                    libraries=_LIBRARIES.get(step, forking.GRAPHS),
-                    in_process=self.settings.in_process,
-                    on_event=lambda event: hear(event.text) if event.name == "say" else None,
-                )
+            answer = run_task(
+                task,
+                request,
+                out_dir=folder,
+                cache_dir=self._cache.folder,
+                timeout_s=self.settings.build_timeout_s,
+                registrars=list(dict.fromkeys(owners)),
+                env={**forking.OFFLINE, **env},
+                libraries=_LIBRARIES.get(step, forking.GRAPHS),
+                in_process=self.settings.in_process,
+                what=f"starting a process ({step})",
+                option=progress.BUILD_TIMEOUT,
+            )
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 

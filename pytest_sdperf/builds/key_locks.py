@@ -8,6 +8,8 @@ from pathlib import Path
 
 import filelock
 
+from pytest_sdperf.core import progress
+
 _WAIT_BEFORE_SAYING_S = 1.0
 # Locks that threads of this process hold, whichever cache they go through.
 _HELD_HERE: set[Path] = set()
@@ -32,9 +34,12 @@ class KeyLocks:
         try:
             lock.acquire(timeout=_WAIT_BEFORE_SAYING_S)
         except filelock.Timeout:
-            if path not in _HELD_HERE:  # else it has been said what is being built
+            if path in _HELD_HERE:  # it is shown what is being built
+                lock.acquire()
+            else:
                 self._say(f"waiting for another process that builds {key}")
-            lock.acquire()
+                with progress.step(f"waiting for another process that builds {key}"):
+                    lock.acquire()
         _HELD_HERE.add(path)
         try:
             yield

@@ -184,11 +184,6 @@ class Settings:
         return self.gpu.strip().lower() not in {"", "cpu"}
 
     @property
-    def build_limit_s(self) -> float | None:
-        """After this a process that builds is ended; None where it is pytest's own, which nobody ends."""
-        return None if self.in_process else self.build_timeout_s
-
-    @property
     def reproductions(self) -> Path:
         """Folder of files that show a fault by themselves."""
         return self.repro_dir or self.state_dir / "reproductions"

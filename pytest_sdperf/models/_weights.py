@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.errors import WeightsError
 from pytest_sdperf.models._components import Component
 
@@ -106,6 +107,7 @@ def write(path: Path, shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[s
         with partial.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
             for name in shapes:
+                progress.at(file.tell(), offset)
                 file.write(tensor(name).contiguous().numpy().data)
         partial.replace(path)
     finally:

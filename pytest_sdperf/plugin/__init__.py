@@ -5,8 +5,7 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -29,6 +28,7 @@ from pytest_sdperf.plugin import (
     composition,
     distribution,
     planner,
+    progress_hooks,
     recorded,
     removed,
     reporter,
@@ -72,7 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
         fixtures = checks.make_fixtures(this.catalog)
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(fixtures, checks.NAME)
-    config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
+    say = progress_hooks.speaker(config)
+    config.pluginmanager.register(sdperf_session.Session(this, say=say), sdperf_session.NAME)
+    config.pluginmanager.register(progress_hooks.ProgressHooks(config, this, say), progress_hooks.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
     config.pluginmanager.register(recorded.Serializer(), "sdperf-serializer")
     config.pluginmanager.register(removed.Removed(config), removed.NAME)
@@ -271,26 +273,3 @@ def check_tolerances(shared: sdperf_session.Session, selected: Sequence[Case], c
     # Of one file nobody expects that it has every case.
     if not narrows(config) and not any(config.invocation_params.dir.joinpath(name).is_file() for name in config.args):
         check_used(shared.run.rules, shared.collected, asked_axes(shared.run.settings.selection))
-
-
-def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Return what prints one line of progress, also while pytest captures the output of a test."""
-    lock = threading.Lock()  # builds side by side speak from threads
-    worker = getattr(config, "workerinput", {}).get("workerid")
-    hailer = distribution.Hailer(worker) if worker else None
-
-    def say(text: str) -> None:
-        with lock:
-            print_line(text)
-
-    def print_line(text: str) -> None:
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        capture = config.pluginmanager.get_plugin("capturemanager")
-        with capture.global_and_fixture_disabled() if capture else nullcontext():
-            if hailer is not None:  # nobody reads what the reporter of a worker writes
-                hailer.hail(text)
-            elif reporter is not None:
-                reporter.ensure_newline()
-                reporter.write_line(text)
-
-    return say

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from pytest_sdperf.builds.processes.signs_of_life import EVERY_S, SIGN
-from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.machine.device_choice import peers
@@ -19,7 +15,6 @@ from pytest_sdperf.plugin.run import CHOSEN, TOKEN, Run
 
 _CARDS, _LEFT_OUT, _DIST, _ELSEWHERE = "sdperf_gpus", "sdperf_left_out", "sdperf_dist", "sdperf_elsewhere"
 EACH = "each"
-_SHORTER = 0.9  # of a minute: a sign that came a little early is none too many
 
 
 class Distribution:
@@ -117,24 +112,3 @@ def check_workers(handed: Mapping[str, Any]) -> None:
             f"{plural(count, 'worker')} of pytest-xdist would measure on {plural(len(cards), 'GPU')} ({listed}): each "
             f"needs one of its own.{others} Type -n{len(cards)}, or name only tests that do not measure."
         )
-
-
-class Hailer:
-    """Prints the signs of life of a worker where the process that started it prints errors.
-
-    Everything else that a worker says would come from several of them at once; a sign comes once a minute at most.
-
-    Args:
-        worker: Name of the worker.
-    """
-
-    def __init__(self, worker: str) -> None:
-        self._worker, self._last_s = worker, -math.inf
-
-    def hail(self, text: str) -> None:
-        """Print a sign of life, but not a second one within a minute: builds side by side have one each."""
-        now_s = clock.monotonic_s()
-        if text.startswith(SIGN) and now_s - self._last_s >= _SHORTER * EVERY_S:
-            self._last_s = now_s
-            sys.stderr.write(f"\nsdperf {self._worker}: {text}\n")
-            sys.stderr.flush()

@@ -19,10 +19,10 @@ from pytest_sdperf.builds.steps import shapes_only
 from pytest_sdperf.builds.weights_identity import NONE
 from pytest_sdperf.cases.purposes import COUNTS, SPEED
 from pytest_sdperf.checks.references import of_case, which
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.errors import SdperfError
-from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.session import Session
 
@@ -75,21 +75,25 @@ def prepare(session: Session, needs: Sequence[BuildRequest], *, going_on: Callab
         beside += [*references.items(), *_ahead(session, needs).items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
     beside.sort(key=lambda entry: entry[0][1] not in _LONG)
-    run = functools.partial(_run_step, going_on=going_on)
-    with ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
+    on_gpu = itertools.chain.from_iterable(references.values())
+    later = _runs(session, needs) if session.run.device_kind == "cpu" else list(on_gpu)
+    total, numbers = sum(len(steps) for _, steps in beside) + len(later), itertools.count(1)
+
+    def run(step: Step) -> None:
+        whole.at(next(numbers), total)
+        if going_on():
+            with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
+                step()
+
+    with (
+        progress.step("building", frame=True) as whole,
+        ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool,
+    ):
         with session.sharing_cores(count):
             _side_by_side(pool, run, [steps for _, steps in beside])
-        if session.run.device_kind == "cpu":
-            list(pool.map(run, _runs(session, needs)))  # with every core, as the measurement has them
-        else:
-            # One after the other: two at once may not fit on a GPU where each of them does.
-            list(map(run, itertools.chain.from_iterable(references.values())))
-
-
-def _run_step(step: Step, *, going_on: Callable[[], bool]) -> None:
-    if going_on():
-        with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
-            step()
+        # With every core, as the measurement has them; on a GPU one after the other: two at once may not fit there
+        # where each of them does.
+        list(pool.map(run, later) if session.run.device_kind == "cpu" else map(run, later))
 
 
 def _side_by_side(pool: ThreadPoolExecutor, run: Callable[[Step], None], chains: Iterable[Sequence[Step]]) -> None:
@@ -200,7 +204,6 @@ def _run(session: Session, case: Case) -> Step:
     def step() -> None:
         if not which.is_comparable(session.runner(case)):
             return
-        session.say(f"running {in_words(case)}")
         with session.holds.about(case):
             session.runner(case).run_ahead()
 

@@ -14,7 +14,7 @@ from pytest_sdperf.checks.judging.fitness import ended
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.run_status import NOTHING_JUDGED
 from pytest_sdperf.checks.reporting.line import Line
-from pytest_sdperf.core import clock
+from pytest_sdperf.core import clock, progress
 from pytest_sdperf.core.errors import OptionError, SdperfError
 from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine.device_choice import describe
@@ -80,8 +80,8 @@ class SelfTester:
         if tested is None:
             self._end([problem or self._no_time()], NOTHING_JUDGED)
             return
-        session.say(f"judging {plural(sum(one.processes for one in tested.runs), 'process', 'processes')}")
-        tested = msgspec.structs.replace(tested, rows=rows_of(tested, policy=policy))
+        with progress.step(f"judging {plural(sum(one.processes for one in tested.runs), 'process', 'processes')}"):
+            tested = msgspec.structs.replace(tested, rows=rows_of(tested, policy=policy))
         archive.keep(tested)
         if settings.update_baselines:
             archive.accept(case.key)
@@ -103,7 +103,7 @@ class SelfTester:
         # The schedule goes on where the last run left it.
         first = sum(one.processes for one in before.runs) if before else 0
         with session.context.turns.alone(f"the self-test of {in_words(case)}"):
-            for measured in measure_selftest(runner, first=first, going_on=self._going_on, say=session.say):
+            for measured in measure_selftest(runner, first=first, going_on=self._going_on):
                 problem = _problem(measured)
                 if problem:
                     break

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.files.arrays import save_arrays
@@ -132,6 +133,7 @@ def draw(request: DrawPrompts, context: TaskContext) -> Ran:
         one = pipeline.model.inputs("unet", workload)[0].shape[1:]
         noise = draw_noise((len(prompts), *one), seed)
         for start in range(0, len(prompts), workload.batch_size):
+            progress.at(start, len(prompts))
             # The last batch is filled up: an engine may have been built for this size alone.
             rows = [min(start + row, len(prompts) - 1) for row in range(workload.batch_size)]
             asked = [prompts[row] for row in rows]

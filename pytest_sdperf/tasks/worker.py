@@ -74,6 +74,10 @@ class Channel:
         """Send a line of progress."""
         self.send("say", text=text)
 
+    def at(self, done: float, total: float, noun: str) -> None:
+        """Send how far it is."""
+        self.send("at", done=done, total=total, text=noun)
+
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Announce the begin and the end of a phase; `QUIET` begins when the suite has replied, or is gone."""
@@ -154,6 +158,9 @@ def main() -> int:
         run_job({**start, **start["preload"]}, Channel(io.StringIO()))
         gc.enable()
         channel.send(READY)
+    from pytest_sdperf.core import progress
+
+    progress.told_by(channel)
     line = sys.stdin.readline()
     if line:  # without it nobody wants an answer any more
         channel.send("answer", protocol=PROTOCOL, **run_job({**start, **json.loads(line)}, channel))

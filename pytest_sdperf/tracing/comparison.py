@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import onnx_ir as ir
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.activations import WITHOUT_BIAS, ActivationIndex, ActivationMatch
 from pytest_sdperf.tracing.computer import Computer, Tensors
@@ -89,7 +90,8 @@ class GraphComparison:
             if str(value.name) in inputs:
                 self.exact[value] = self._exact.placed(inputs[str(value.name)], value.dtype)
                 self.plain[value] = self._plain.placed(inputs[str(value.name)], value.dtype)
-        for node in self.nodes:
+        for number, node in enumerate(self.nodes):
+            progress.at(number, len(self.nodes))
             self._step(node)
         while len(self.faults) < _MOST_FAULTS and (lost := self.differing()):
             fault = next(filter(None, map(self._fault_at, lost)), None)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.tracing.contrib import CONTRIB, DOMAIN
 from pytest_sdperf.tracing.definitions import DEFINITIONS, Definition, Tensor
 
@@ -127,7 +128,8 @@ def compute(
         if str(value.name) in inputs:
             known[value] = computer.placed(inputs[str(value.name)], value.dtype)
     last = {value: node for node in graph for value in node.inputs if value is not None}
-    for node in graph:
+    for number, node in enumerate(graph):
+        progress.at(number, len(graph))
         given = [None if value is None else _of(value, known, computer) for value in node.inputs]
         missing = any(value is not None and found is None for value, found in zip(node.inputs, given, strict=True))
         results = [None] * len(node.outputs) if missing else computer.outputs(node, given)

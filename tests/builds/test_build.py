@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import wide_models
+from steps_seen import Seen
 from tiny_model import make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.builds.processes import signs_of_life
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError, WeightsError
 from pytest_sdperf.core.settings import Selection, Settings
@@ -21,9 +22,18 @@ from pytest_sdperf.engines.torch_eager import TorchEngine
 # The exporter of torch warns about its own future.
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
+SEEN = Seen()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def seen():
+    """Let the last builder that was made tell its steps among what it says."""
+    with progress.watched_by(SEEN):
+        yield
+
 
 def _builder(folder: Path, *, weights="random", in_process=True, catalog: Catalog | None = None):
-    said: list[str] = []
+    said = SEEN.said = []
     settings = Settings(
         cache_dir=folder, in_process=in_process, build_timeout_s=300, selection=Selection(weights=weights)
     )
@@ -167,20 +177,6 @@ def test_unknown_choices(folder, built, changes, message):
     with pytest.raises((UnknownNameError, OptionError)) as raised:
         _build(_builder(folder)[0], **changes)
     assert str(raised.value) == message
-
-
-def test_every_step_gives_signs_of_life_until_it_is_done(tmp_path, monkeypatch):
-    """In the words of what it does: that it exports, and then that it checks the graph."""
-    monkeypatch.setattr(signs_of_life, "EVERY_S", 0.001)
-    made, said = _builder(tmp_path)
-    _build(made, "fp16")
-    signs = [line for line in said if line.startswith("still ")]
-    assert all(line.endswith(" so far") for line in signs)  # nothing ends it in this process
-    steps = {line.removeprefix("still ").partition(":")[0] for line in signs}
-    assert {
-        "exporting tiny unet to ONNX (dynamo, opset 18)",
-        "optimizing unet with the fuser ort (fp32+fp16)",
-    } <= steps
 
 
 def test_what_failed_is_not_tried_again_in_the_same_run(tmp_path):

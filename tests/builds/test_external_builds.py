@@ -10,11 +10,13 @@ import onnxruntime
 import pytest
 from external_folders import WIDTH, make_unet, move_data, write
 from onnx import TensorProto, helper
+from steps_seen import Seen
 from tiny_model import make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.settings import Selection, Settings
 from pytest_sdperf.core.values import Case
@@ -40,7 +42,8 @@ def given(tmp_path):
 
     make.said = said
     make.path = tmp_path / "given/unet/model.onnx"
-    return make
+    with progress.watched_by(Seen(said)):
+        yield make
 
 
 def build(builder, optimization="as-is", **options):

@@ -8,7 +8,7 @@ import pytest
 from sample_values import CASE, failed, measurement, session, stored
 
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of, session_of
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.watches import StateWatch

@@ -17,10 +17,9 @@ from sample_values import CASE
 from pytest_sdperf import cli
 from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
-from pytest_sdperf.plugin.distribution import Hailer, check_workers
+from pytest_sdperf.plugin.distribution import check_workers
 from pytest_sdperf.plugin.fixtures.measurements import EACH_ITS_OWN
 from pytest_sdperf.plugin.recorded import Recorded
 from pytest_sdperf.plugin.run_results import Results
@@ -443,31 +442,3 @@ def test_after_a_new_driver_a_run_keeps_what_it_measured_and_names_the_command(
         assert cli.main(typed) == 0
     assert run(driver="590.1").ret == 0
     assert run().ret == 10
-
-
-SPEAKING = """
-    def test_build(sdperf_session):
-        sdperf_session.say("building sd15 unet")
-        sdperf_session.say("still building sd15 unet: 60 s so far")
-        sdperf_session.say("still compiling sd15 unet: 60 s so far")
-        print("what a test prints stays captured")
-"""
-
-
-@pytest.mark.parametrize("capture", ["fd", "sys", "no"])
-def test_a_worker_gives_a_sign_of_life_once_a_minute_and_says_nothing_else(pytester, sdperf, capture):
-    pytester.makepyfile(SPEAKING)
-    result = sdperf("-n1", f"--capture={capture}", plugins=XDIST)
-    result.assert_outcomes(passed=1)
-    said = [line for line in (*result.outlines, *result.errlines) if "sd15 unet" in line]
-    assert said == ["sdperf gw0: still building sd15 unet: 60 s so far"]
-
-
-def test_builds_side_by_side_give_one_sign_a_minute(monkeypatch, capsys):
-    now_s = iter([0.0, 1.0, 59.0, 60.0])
-    monkeypatch.setattr(clock, "monotonic_s", lambda: next(now_s))
-    hailer = Hailer("gw1")
-    for number in range(4):
-        hailer.hail(f"still building {number}")
-    said = [line for line in capsys.readouterr().err.splitlines() if line]
-    assert said == ["sdperf gw1: still building 0", "sdperf gw1: still building 2"]

@@ -42,22 +42,22 @@ UNET = ["--sdperf-component=unet", "--sdperf-optimization=fp32,fmha"]
 WHOLE_PLAN = """\
 device     Toy CPU (toy-cpu)
 
-case                                             time     disk   memory
-sd15-thin-unet-on-torch-at-fp32               unknown  4.00 GB  unknown
+case                                             time   disk   memory
+sd15-thin-unet-on-torch-at-fp32               unknown   4 MB  unknown
     agreement, speed; to make: weights
-sd15-thin-unet-on-ort-cpu-at-fp32             unknown  4.00 GB  unknown
+sd15-thin-unet-on-ort-cpu-at-fp32             unknown   4 MB  unknown
     agreement, speed; to make: export
-sd15-thin-unet-on-ort-cpu-at-fmha             unknown  2.00 GB  unknown
+sd15-thin-unet-on-ort-cpu-at-fmha             unknown   2 MB  unknown
     agreement, speed; to make: fuse-native
-sd15-thin-unet-at-fp32-by-native-from-dynamo  unknown        -        -
+sd15-thin-unet-at-fp32-by-native-from-dynamo  unknown      -        -
     counts; to make: expect
-sd15-thin-unet-at-fp32-by-ort-from-dynamo           -        -        -
+sd15-thin-unet-at-fp32-by-ort-from-dynamo           -      -        -
     counts; as above
-sd15-thin-unet-at-fmha-by-native-from-dynamo        -        -        -
+sd15-thin-unet-at-fmha-by-native-from-dynamo        -      -        -
     counts; as above
-sd15-thin-unet-at-fmha-by-ort-from-dynamo     unknown  2.00 GB        -
+sd15-thin-unet-at-fmha-by-ort-from-dynamo     unknown   2 MB        -
     counts; to make: fuse-ort
-in all 7 cases, one step after the other      unknown  12.0 GB  unknown
+in all 7 cases, one step after the other      unknown  12 MB  unknown
     5 steps to make
   unknown: nobody has recorded or counted it; >: some of it
   2 tests skipped: not applicable: torch runs the torch module"""
@@ -133,12 +133,12 @@ def test_a_plan_for_a_gpu_that_is_elsewhere_tells_what_was_measured_on_such_a_ca
     assert plan("--sdperf-gpu=A100", "--sdperf-engine=ort-cuda", *UNET, "-k", "test_fast") == (
         "device     A100, which is not in this machine\n"
         "\n"
-        "case                                         time     disk  GPU memory\n"
-        "sd15-unet-on-ort-cuda-at-fp32                74 s  8.00 GB      500 MB\n"
+        "case                                         time   disk  GPU memory\n"
+        "sd15-unet-on-ort-cuda-at-fp32                74 s   8 MB      500 MB\n"
         "    speed; to make: weights, export; shipped baseline of 2026-11-20\n"
-        "sd15-unet-on-ort-cuda-at-fmha             unknown  2.00 GB     unknown\n"
+        "sd15-unet-on-ort-cuda-at-fmha             unknown   2 MB     unknown\n"
         "    speed; to make: fuse-native\n"
-        "in all 2 cases, one step after the other    >74 s  10.0 GB     >500 MB\n"
+        "in all 2 cases, one step after the other    >74 s  10 MB     >500 MB\n"
         "    3 steps to make\n"
         "  unknown: nobody has recorded or counted it; >: some of it"
     )
@@ -186,11 +186,11 @@ def test_what_an_engine_compiles_is_made_once_for_each_case_and_not_again(plan, 
 
     name = "sd15-thin-unet-on-slow-at-fp16              "
     assert first_case() == [
-        f"{name}  unknown  >4.00 GB  unknown",
+        f"{name}  unknown   >4 MB  unknown",
         "    agreement, speed; to make: weights, compile",
     ]
     Cache(pytester.path / "full", size_bytes=10**9).get_or_make("compile-abc0123", lambda folder: {})
-    assert first_case() == [f"{name}  unknown  4.00 GB  unknown", "    agreement, speed; to make: weights"]
+    assert first_case() == [f"{name}  unknown   4 MB  unknown", "    agreement, speed; to make: weights"]
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def measured_here(pytester):
 def test_what_earlier_sessions_measured_is_told_with_its_day(plan):
     lines = plan("--sdperf-engine=torch", "--sdperf-component=unet", "--sdperf-processes=5", "-k", "test_fast")
     assert lines.splitlines()[3:5] == [
-        "sd15-thin-unet-on-torch-at-fp32          >50 s  4.00 GB  500 MB",
+        "sd15-thin-unet-on-torch-at-fp32          >50 s  4 MB  500 MB",
         "    speed; to make: weights; measured here 2026-11-20",
     ]
 
@@ -232,9 +232,9 @@ def test_a_damaged_file_of_candidates_ends_a_plan_with_what_to_do(pytester, sdpe
 
 
 def test_a_disk_that_is_too_small_is_told(plan, pytester, monkeypatch):
-    monkeypatch.setattr(planner, "free_bytes", lambda folder: 3 * 10**9)
+    monkeypatch.setattr(planner, "free_bytes", lambda folder: 3 * 10**6)
     text = " ".join(plan(*UNET).split())
-    assert f" {pytester.path}/cache has 3.00 GB left: name another disk with --sdperf-cache-dir 2 tests" in text
+    assert f" {pytester.path}/cache has 3 MB left: name another disk with --sdperf-cache-dir 2 tests" in text
 
 
 def test_a_plan_loads_neither_torch_nor_onnxruntime(pytester):

@@ -15,7 +15,6 @@ from pytest_sdperf.baselines.counts import files_for
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog
@@ -162,18 +161,6 @@ def test_the_device_is_calibrated_once(session, asked):
     assert session.calibration(CASE) == session.calibration(CASE) == Calibration(**ANSWER)
     task = "pytest_sdperf.tasks.calibrate:run"
     assert asked == [(task, CalibrateDevice("cuda"), None, "GPU-1")]
-
-
-def test_the_device_is_calibrated_aloud(session, asked, monkeypatch):
-    def run_task(*arguments, on_event, **how):
-        for event in (Event("say", "calibrating the device"), Event("begin", "a phase")):
-            on_event(event)
-        return ANSWER
-
-    monkeypatch.setattr("pytest_sdperf.checks.pipelines.calibrator.run_task", run_task)
-    session.say = asked.append
-    session.calibration(CASE)
-    assert asked == ["calibrating the device"]
 
 
 def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(session, asked, monkeypatch):

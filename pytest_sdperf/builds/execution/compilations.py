@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,12 @@ from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.builds.processes import process
-from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
 from pytest_sdperf.builds.steps import shapes_only, step_of
-from pytest_sdperf.core.clock import Took
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError, WorkerError
-from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import EngineRequest, Settings
-from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.tasks import compile as task
 from pytest_sdperf.tasks._execution import Compiled, Execution
@@ -38,14 +35,12 @@ class Compilations:
         cache: Where they are kept.
         settings: The command line.
         device: What they are compiled for.
-        say: Prints one line of progress.
         turns: Of this process on the device: a compiler of a GPU tries kernels on it.
     """
 
     cache: Cache
     settings: Settings
     device: Device
-    say: Callable[[str], None]
     turns: DeviceLock
     _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
@@ -109,16 +104,13 @@ class Compilations:
         return f"{_STEP}-{content_key(parts)}"
 
     def _compile(self, key: str, case: Execution, start: Mapping[str, Any]) -> Entry:
-        what, like = f"compiling {case.model} {case.component}", _like(case, self.device)
-        limit_s = self.settings.build_limit_s
+        what = f"compiling {case.model} {case.component}"
 
         def make(folder: Path) -> dict[str, Any]:
-            last_s = self._last_s(like)
-            self.say(f"{what}: {outlook(last_s, limit_s)}")
-            with signs_of_life(what, self.say, limit_s=limit_s, last_s=last_s):
+            with progress.step(what, like=_like(case)):
                 answer = self._run("run", case, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
-            return {**answer, "like": like}
+            return answer
 
         entry = self.cache.find(key)
         if entry is not None:
@@ -127,12 +119,6 @@ class Compilations:
         # the other way round two runs would wait for each other for ever.
         with self.turns.alone_on_gpu(what):
             return self.cache.make(key, make)
-
-    def _last_s(self, like: str) -> float | None:
-        """Return how long it took last time to compile the like, as far as the cache still has what was made."""
-        keys = [key for key in reversed(self.cache.info().keys) if key.startswith(f"{_STEP}-")]
-        entries = filter(None, map(self.cache.peek, keys))
-        return next((convert(one.metadata, Took).seconds for one in entries if one.metadata.get("like") == like), None)
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""
@@ -153,6 +139,8 @@ class Compilations:
                 registrars=start["registrars"],
                 python=start["python"],
                 env=start["env"],
+                what=f"asking {request.engine} for its versions" if function == "versions" else "compiling",
+                option=progress.BUILD_TIMEOUT,
             )
         except WorkerError as error:
             if error.reason != "timeout":
@@ -161,18 +149,9 @@ class Compilations:
             raise WorkerError(message, reason=error.reason, tail=error.tail) from error
 
 
-def _like(case: Execution, device: Device) -> str:
+def _like(case: Execution) -> str:
     """Return what is equal for compilations that take about as long, whatever builds and versions they are made of."""
     part, work = case.parts[case.component], case.workload
     what = {"engine": part.engine, "options": part.options, "shapes": part.shapes, "dtype": part.build.dtype}
     sizes = {"batch_size": work.batch_size, "height": work.height, "width": work.width}
-    of = {"model": case.model, "component": case.component, "device": device.slug}
-    return content_key({**of, **what, **sizes})
-
-
-def outlook(last_s: float | None, limit_s: float | None) -> str:
-    """Say how long a compilation may take: as long as last time, or at most its limit."""
-    if last_s is not None:
-        return f"it took {duration(last_s)} last time"
-    limit = f", and at most {duration(limit_s)} (sdperf_build_timeout)" if limit_s is not None else ""
-    return f"how long it takes is not known yet{limit}"
+    return content_key({**what, **sizes})

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import filelock
 
-from pytest_sdperf.core import clock
+from pytest_sdperf.core import clock, progress
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.units import duration
@@ -136,7 +136,8 @@ class DeviceLock:
             return ""
         told = str(holder) if holder is not None else "another process has it"
         self._say(f"waiting for {self._device.name}: {told}")
-        self._lock.acquire()
+        with progress.step(f"waiting for {self._device.name}, {told}"):
+            self._lock.acquire()
         waited_s = clock.wall_s() - began_s + _WAIT_BEFORE_SAYING_S
         self._say(f"waited {duration(waited_s)} for {self._device.name}")
         return told

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
@@ -76,8 +77,8 @@ def described(factory: PipelineFactory, context: RunContext) -> ExternalPipeline
         PipelineError: It cannot be made, or is not supported.
         SdperfError: The process failed.
     """
-    context.say(f"making the pipeline of {factory.module}:{factory.function}")
     blank = Description("", {}, 0, 0, "", watermark=False)
     case = Case(model=factory.label, component=PIPELINE, engine="", optimization="")
     runner = ExternalPipelineRunner(case, EngineRequest("", ""), context, factory=factory, description=blank)
-    return dataclasses.replace(runner, description=runner.task("describe", runner.execution(), Description))
+    with progress.step(f"making the pipeline of {factory.module}:{factory.function}"):
+        return dataclasses.replace(runner, description=runner.task("describe", runner.execution(), Description))

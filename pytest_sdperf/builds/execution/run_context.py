@@ -48,7 +48,7 @@ class RunContext:
     @functools.cached_property
     def compilations(self) -> Compilations:
         """What the engines of this session compiled."""
-        return Compilations(self.cache, self.settings, self.device, self.say, self.turns)
+        return Compilations(self.cache, self.settings, self.device, self.turns)
 
     @functools.cached_property
     def turns(self) -> DeviceLock:

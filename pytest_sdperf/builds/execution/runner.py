@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes import forking, process
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
@@ -196,7 +197,7 @@ class CaseRunner:
         arguments: AboutCase,
         *,
         module: str,
-        on_event: Callable[[process.Event], None] | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> dict[str, Any]:
         settings = self.context.settings
         uses_torch = self.is_pipeline or self.engine.consumes == "module"
@@ -208,6 +209,7 @@ class CaseRunner:
                 in_process=settings.in_process,
                 on_event=on_event,
                 libraries=forking.MODULES if uses_torch else forking.GRAPHS,
+                what=f"running {in_words(self.case)}",
                 **self._start(arguments.case),
             )
 

@@ -9,32 +9,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.builds.processes import children
+from pytest_sdperf.builds.processes.events import Announcer, Event, shown
 from pytest_sdperf.builds.processes.forking import patient
-from pytest_sdperf.core import errors
+from pytest_sdperf.core import errors, progress
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.tasks import worker
-from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
 Preload = tuple[str, Mapping[str, Any]]
 
-
-@dataclass(frozen=True)
-class Event:
-    """Something a worker told while it ran.
-
-    Attributes:
-        name: `say`, `begin` or `end`.
-        text: The line of progress, or the name of the phase.
-    """
-
-    name: str
-    text: str
+_WHAT = "waiting for a worker process"
 
 
 def run_task(
@@ -51,6 +39,8 @@ def run_task(
     cache_dir: Path | None = None,
     libraries: Sequence[str] = (),
     on_event: Callable[[Event], None] | None = None,
+    what: str = _WHAT,
+    option: str = progress.WORKER_TIMEOUT,
 ) -> dict[str, Any]:
     """Run one task in a fresh process and return its answer.
 
@@ -67,6 +57,8 @@ def run_task(
         cache_dir: Folder of the cache, for a task that makes an entry of it.
         libraries: What the task imports; where any are named, the process may be forked from one that has them.
         on_event: Called for every event while the task runs.
+        what: What is shown until the task says something itself, unless a step is open that this is part of.
+        option: Ini option that changes `timeout_s`.
 
     Raises:
         OutOfMemoryError: Memory ran out in the task.
@@ -80,8 +72,8 @@ def run_task(
         out_dir.mkdir(parents=True, exist_ok=True)
         sent = json.loads(json.dumps(to_json(arguments)))
         job = {**_job(out_dir, registrars, cache_dir), "task": task, "arguments": sent}
-        with environment(env or {}):
-            return dict(worker.answer_to(job, _Listener(on_event or (lambda event: None))))
+        with environment(env or {}), _step(what, None) as step:
+            return dict(worker.answer_to(job, Announcer(shown(step, on_event))))
     how: dict[str, Any] = {
         "registrars": registrars,
         "python": python,
@@ -89,8 +81,9 @@ def run_task(
         "preload": preload,
         "libraries": libraries,
     }
-    with started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
-        return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event)
+    # Starting counts too: the first process of a run waits for a server that imports torch.
+    with _step(what, None), started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
+        return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event, what=what, option=option)
 
 
 @contextlib.contextmanager
@@ -156,13 +149,16 @@ class IdleWorker:
         *,
         timeout_s: float,
         on_event: Callable[[Event], None] | None = None,
+        what: str = _WHAT,
+        option: str = progress.WORKER_TIMEOUT,
     ) -> dict[str, Any]:
         """Run the task and return its answer; the process is over then. Arguments and errors as for `run_task`."""
-        try:
-            _send(self._process, {"task": task, "arguments": to_json(arguments)})
-            final = self._follow(timeout_s, on_event or (lambda event: None))
-        finally:
-            self._end()  # at once: what it still does would disturb the one that measures next
+        with _step(what, progress.Limit(timeout_s, option)) as step:
+            try:
+                _send(self._process, {"task": task, "arguments": to_json(arguments)})
+                final = self._follow(timeout_s, shown(step, on_event))
+            finally:
+                self._end()  # at once: what it still does would disturb the one that measures next
         return _answer(final, self._out_dir)
 
     def _follow(self, timeout_s: float, listen: Callable[[Event], None]) -> dict[str, Any]:
@@ -177,7 +173,8 @@ class IdleWorker:
                 return {"status": "protocol", "message": f"the worker sent {line[:200]!r} instead of an event"}
             if name == "answer":
                 return dict(event)
-            listen(Event(name, event.get("text") or event.get("phase", "")))
+            text = event.get("text") or event.get("phase", "")
+            listen(Event(name, text, event.get("done", 0.0), event.get("total", 0.0)))
             if event.get("waits"):
                 _send(self._process, {})
         try:
@@ -209,6 +206,12 @@ def _opened(
                 reason="refused",
             ) from error
         yield process
+
+
+def _step(what: str, limit: progress.Limit | None) -> contextlib.AbstractContextManager[progress.Step]:
+    """Return the step that a worker is: it says what the one does that it is part of, until it says more."""
+    outer = progress.doing()
+    return progress.step(outer.what if outer else what, like=outer.like if outer else "", limit=limit)
 
 
 def _job(out_dir: Path, registrars: Sequence[Registrar], cache_dir: Path | None) -> dict[str, Any]:
@@ -275,21 +278,3 @@ def environment(env: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-class _Listener(PhaseListener):
-    """Passes what an in-process task tells on as events."""
-
-    def __init__(self, listen: Callable[[Event], None]) -> None:
-        self._listen = listen
-
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Announce the begin and the end of a phase."""
-        self._listen(Event("begin", name))
-        yield
-        self._listen(Event("end", name))
-
-    def say(self, text: str) -> None:
-        """Pass a line of progress on."""
-        self._listen(Event("say", text))

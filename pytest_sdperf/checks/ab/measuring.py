@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_sdperf.builds.execution.runner import CaseRunner, Run
 from pytest_sdperf.checks.pipelines.measure import Recording, ready
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.stats.pairs import Pairs, order
 from pytest_sdperf.core.units import plural
 
@@ -40,7 +41,7 @@ def measure_pairs(
     ready(*sides)
     pythons = (str(a.request.python or ""), str(b.request.python or ""))
     while True:
-        _take(sides, pairs=pairs, say=say)
+        _take(sides, pairs=pairs)
         found = Pairs(sides[0].measured(), sides[1].measured(), pythons, shared=shared)
         pairs = 0 if _failed(sides) else more(found)
         if not pairs:
@@ -52,7 +53,7 @@ def _failed(sides: Sequence[Recording]) -> bool:
     return any(side.failure is not None for side in sides)
 
 
-def _take(sides: Sequence[Recording], *, pairs: int, say: Callable[[str], None]) -> None:
+def _take(sides: Sequence[Recording], *, pairs: int) -> None:
     """Let both sides, which are `ready`, measure so many more pairs."""
     case, begun = sides[0].runner.case, len(sides[0].samples)
     what, total = f"{case.model} {case.component}", begun + pairs
@@ -60,15 +61,17 @@ def _take(sides: Sequence[Recording], *, pairs: int, say: Callable[[str], None])
         if start and _failed(sides):
             return
         numbers = range(start, min(start + PAIRS_AT_ONCE, total))
-        say(f"starting {plural(2 * len(numbers), 'process', 'processes')} for {what}, sides A and B")
         with contextlib.ExitStack() as stack:
-            waiting = _waiting(sides, stack, count=len(numbers))
+            with progress.step(
+                f"starting {plural(2 * len(numbers), 'process', 'processes')} for {what}, sides A and B"
+            ):
+                waiting = _waiting(sides, stack, count=len(numbers))
             for number in numbers:
                 for index in order(number):
                     if index not in waiting or (number and _failed(sides)):
                         continue
-                    say(f"measuring {what}: side {'AB'[index]}, pair {number + 1} of {total}")
-                    with sides[index].until_failure():
+                    now = f"measuring {what}, side {'AB'[index]}, pair {number + 1} of {total}"
+                    with sides[index].until_failure(), progress.step(now, like=sides[index].runner.case.key):
                         sides[index].take(next(waiting[index]))
 
 

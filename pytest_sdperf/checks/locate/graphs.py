@@ -16,7 +16,7 @@ from pytest_sdperf.checks.locate import reproductions, rewriting
 from pytest_sdperf.checks.locate.target import SearchTarget, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.which import by_torch
-from pytest_sdperf.core import ladder
+from pytest_sdperf.core import ladder, progress
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.labels import in_words
@@ -147,7 +147,8 @@ def _with_random_weights(
 ) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
-        return _redrawn(target, found, session, dtype=dtype)
+        with progress.step("looking again with random weights"):
+            return _redrawn(target, found, session, dtype=dtype)
     except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
         lines = str(error).strip().splitlines()
         target.runner.context.say(f"looking again with random weights failed: {lines[0] if lines else error}")
@@ -169,7 +170,6 @@ def _redrawn(
     if exports and target.runner.case.exporter == EXTERNAL:
         return []  # nobody can export it again
     runner = redrawn_runner(target.runner, modules=exports)
-    runner.context.say(f"looking again at the {runner.case.component} with random weights")
     again = dataclasses.replace(target, runner=runner)
     expected = torch_outputs(again, exact_and_rough(dtype), inside=True) if exports else {}
     references = () if exports else _exported(runner, dtype)

@@ -15,6 +15,7 @@ from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate import graphs, modules
 from pytest_sdperf.checks.locate.target import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.which import by_torch
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.core.reference_error import exact_and_rough
@@ -82,11 +83,9 @@ def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, rea
 
 def _answer(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     runner = target.runner
-    runner.context.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
-    if runner.engine.consumes == "module":
-        located = modules.search(target, folder=folder, real_weights=real_weights)
-    else:
-        located = graphs.search(target, folder=folder, real_weights=real_weights)
+    search = modules.search if runner.engine.consumes == "module" else graphs.search
+    with progress.step(f"looking where {runner.case.model} {runner.case.component} goes wrong"):
+        located = search(target, folder=folder, real_weights=real_weights)
     return dataclasses.replace(located, call=target.call)
 
 
@@ -96,8 +95,8 @@ def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[SearchTar
     number = first_beyond(steps) or len(steps) or int(runner.outputs()["unet_calls"])
     # A text encoder is called for the empty prompt first.
     calls = {name: {"unet": number, "vae_decoder": 1}.get(name, 2) for name in runner.components}
-    runner.context.say(f"keeping what the components of {runner.case.model} are given")
-    kept = runner.task("run", RunCase(runner.execution(), keep=calls), Ran).kept
+    with progress.step(f"keeping what the components of {runner.case.model} are given"):
+        kept = runner.task("run", RunCase(runner.execution(), keep=calls), Ran).kept
     return [
         SearchTarget(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
         for name in runner.components

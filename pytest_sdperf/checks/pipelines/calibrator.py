@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_sdperf.builds.execution.run_context import RunContext
-from pytest_sdperf.builds.processes.process import Event, run_task
+from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.files.strict_json import convert
@@ -22,11 +22,6 @@ def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
         bench: The device, and where things are put.
         python: Interpreter that has torch; the suite's own if None.
     """
-
-    def tell(event: Event) -> None:
-        if event.name == "say":
-            bench.say(event.text)
-
     try:
         answer = run_task(
             f"{task.__name__}:run",
@@ -36,7 +31,6 @@ def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
             python=python,
             env={**worker_environment(bench.device), **_every_core(bench.device)},
             in_process=bench.settings.in_process,
-            on_event=tell,
         )
     except SdperfError as error:
         bench.say(f"not calibrated: {error}")

@@ -10,10 +10,11 @@ from typing import Any
 
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.builds.execution.runner import CaseRunner, Run
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.pipelines.judging.metrics import with_metrics
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.watches import EnergyWatch, MemoryWatch, PhaseWatch, StateWatch, state_of
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
@@ -191,7 +192,7 @@ def measure(
     while True:
         if recording.failure is None:
             with recording.until_failure():
-                _take(recording, runner, total=len(recording.samples) + processes, say=say)
+                _take(recording, runner, total=len(recording.samples) + processes)
         measured = recording.measured()
         processes = more(measured) if recording.failure is None else 0
         if not processes:
@@ -199,7 +200,7 @@ def measure(
         say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
 
 
-def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
+def _take(recording: Recording, runner: CaseRunner, *, total: int) -> None:
     """Take samples until there are `total`, and some more in place of those that something else disturbed."""
     what = f"{runner.case.model} {runner.case.component}"
     while missing := recording.missing(total):
@@ -208,11 +209,12 @@ def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable
         where = " in place of what waited for processors that something else used" if instead else ""
         first, last = (1, count) if instead else (there + 1, total)
         request = recording.request
-        say(f"starting {plural(count, 'process', 'processes')} for {what}{where}")
-        with runner.workers("measure", request, count=count) as workers:
+        with contextlib.ExitStack() as stack:
+            with progress.step(f"starting {plural(count, 'process', 'processes')} for {what}{where}"):
+                workers = stack.enter_context(runner.workers("measure", request, count=count))
             for number, worker in enumerate(workers, first):
-                say(f"measuring {what}: process {number} of {last}")
-                recording.take(worker)
+                with progress.step(f"measuring {what}, process {number} of {last}", like=runner.case.key):
+                    recording.take(worker)
         recording.keep_quietest(total)
 
 

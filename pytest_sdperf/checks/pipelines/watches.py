@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.core.units import plural

@@ -19,6 +19,7 @@ from pytest_sdperf.checks.precision.roundings import judged_by_several
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.of_case import other_roundings, references
 from pytest_sdperf.checks.references.which import by_torch
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
@@ -155,8 +156,8 @@ def draw(drift: Agreement, runner: CaseRunner, folder: Path, requests: tuple[Arr
     folder.mkdir(parents=True, exist_ok=True)
     latents = {name: outputs[LATENTS] for name, outputs in zip(names, requests, strict=True)}
     kept, plain = save_arrays(folder / "latents.npz", latents), plain_runner(runner)
-    runner.context.say(f"decoding the steps of {runner.case.model} in {' and '.join(names)}")
-    answer = plain.task("run", DecodeSteps(plain.execution(), kept), Ran, module="decode")
+    with progress.step(f"decoding the steps of {runner.case.model} in {' and '.join(names)}"):
+        answer = plain.task("run", DecodeSteps(plain.execution(), kept), Ran, module="decode")
     pictures = load_arrays(Path(answer.outputs))
     pair = Pair(names, (pictures[names[0]], pictures[names[1]]), [step.error for step in drift.steps])
     return [*save(pair, folder), kept]

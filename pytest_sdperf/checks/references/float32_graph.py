@@ -19,6 +19,7 @@ from pytest_sdperf.checks.agreement.tensors import relative_l2
 from pytest_sdperf.checks.references.derived import graph_runner
 from pytest_sdperf.checks.references.keys import TORCH
 from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import load_arrays
@@ -190,7 +191,6 @@ def _outputs(
 
     def compute(names: Sequence[str]) -> dict[str, str]:
         case = plain.case
-        runner.context.say(f"computing the {dtype} reference of {case.model} {case.component} from its graph")
         told = plain.execution({} if calls else None, builds=builds).drawn_in(dtype, rounding)
 
         def computed() -> str:
@@ -199,7 +199,9 @@ def _outputs(
             made = plain.task("run", MakeCalls(told, call_requests(plain, calls)), CallsMade, module="replay")
             return made.outputs
 
-        return {name: computed() for name in names}
+        of = f"{case.model} {case.component}"
+        with progress.step(f"computing the {dtype} reference of {of} from its graph", like=case.key):
+            return {name: computed() for name in names}
 
     asked = {"calls": [to_json(call) for call in calls]} if calls else {}
     stored = Stored.of(

@@ -11,6 +11,7 @@ from pytest_sdperf.builds.execution.calls import ReplayCall, call_requests
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.roundings import in_words, parse
 from pytest_sdperf.tasks.external_pipeline import WriteFolder
@@ -24,9 +25,9 @@ def outputs(runner: ExternalPipelineRunner, dtypes: Sequence[str]) -> Stored:
     parts = {dtype: _parts(runner, dtype) for dtype in dtypes}
 
     def compute(missing: Sequence[str]) -> Mapping[str, str]:
-        runner.context.say(f"computing references of {runner.case.model}: {in_words(missing)}")
         asked = RunPlain(runner.execution(), _plain(runner), {dtype: parts[dtype][0] for dtype in missing})
-        return runner.task("run", asked, dict[str, str], module="plain_pipeline")
+        with progress.step(f"computing references of {runner.case.model} in {in_words(missing)}"):
+            return runner.task("run", asked, dict[str, str], module="plain_pipeline")
 
     variants = {dtype: {"dtypes": own, "rounding": rounding} for dtype, (own, rounding) in parts.items()}
     return Stored.of(runner, variants, compute, code=_CODE)
@@ -39,9 +40,9 @@ def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[R
     }
 
     def compute(missing: Sequence[str]) -> Mapping[str, str]:
-        runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
         wanted = AnswerPlain(runner.execution(), _plain(runner), {name: groups[name] for name in missing})
-        return runner.task("answer", wanted, dict[str, str], module="plain_pipeline")
+        with progress.step(f"computing answers of {runner.case.model} {runner.case.component} with torch"):
+            return runner.task("answer", wanted, dict[str, str], module="plain_pipeline")
 
     variants = {name: _deciding(group) for name, group in groups.items()}
     return Stored.of(runner, variants, compute, code=_CODE)

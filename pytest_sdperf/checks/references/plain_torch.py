@@ -9,6 +9,7 @@ from pytest_sdperf.builds.execution.calls import ReplayCall, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.values import roundings, to_json
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.pipeline import DrawPrompts
@@ -31,8 +32,9 @@ def outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
     plain, case = plain_runner(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.context.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
-        return run(plain, missing)
+        of = f"{case.model} {case.component}"
+        with progress.step(f"computing references of {of} in {roundings.in_words(missing)}", like=case.key):
+            return run(plain, missing)
 
     return Stored.of(
         plain,
@@ -62,9 +64,10 @@ def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], 
     plain = plain_runner(runner)
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
+        case = runner.case
         groups = {name: CallGroup(call_requests(plain, asked[name][0]), asked[name][1]) for name in missing}
-        return plain.task("reference", AnswerGroups(plain.execution({}), groups), dict[str, str], module="replay")
+        with progress.step(f"computing answers of {case.model} {case.component} with torch", like=case.key):
+            return plain.task("reference", AnswerGroups(plain.execution({}), groups), dict[str, str], module="replay")
 
     variants = {
         name: {"dtype": dtype, "calls": [to_json(call) for call in group]} for name, (group, dtype) in asked.items()
@@ -81,8 +84,8 @@ def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
     plain = plain_runner(runner, batch_size=min(PICTURE_BATCH, len(prompts)))
 
     def compute(_: Sequence[str]) -> Mapping[str, Any]:
-        runner.context.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
-        return {_IMAGES: plain.task("draw", DrawPrompts(plain.execution(), tuple(prompts)), Ran).outputs}
+        with progress.step(f"drawing {len(prompts)} prompts with torch in float32, for comparison"):
+            return {_IMAGES: plain.task("draw", DrawPrompts(plain.execution(), tuple(prompts)), Ran).outputs}
 
     return Stored.of(
         plain, {_IMAGES: {"prompts": prompts}}, compute, code=("pytest_sdperf.tasks.pipeline", _TORCH)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_sdperf.builds.execution.runner import CaseRunner, Run
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, Recording, ready
-from pytest_sdperf.core import clock
+from pytest_sdperf.core import clock, progress
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
@@ -35,9 +35,7 @@ class Measured:
     waited: Mapping[str, Column]
 
 
-def measure_selftest(
-    runner: CaseRunner, *, first: int, going_on: Callable[[int, float], bool], say: Callable[[str], None]
-) -> Iterator[Measured]:
+def measure_selftest(runner: CaseRunner, *, first: int, going_on: Callable[[int, float], bool]) -> Iterator[Measured]:
     """Take one sample in each of many fresh processes, one after the other; yield all of them after every few.
 
     A process that cannot load, runs out of memory, crashes or hangs ends it with a `Failure`.
@@ -47,7 +45,6 @@ def measure_selftest(
         first: Number of the first process, for the schedule.
         going_on: Whether one more may begin, by how many there were and how many seconds the slowest of the last few
             took.
-        say: Prints one line of progress.
     """
     recording, told, seconds = Recording(runner), list[Sequence[Slowed]](), [0.0]
     ready(recording)
@@ -59,7 +56,7 @@ def measure_selftest(
 
     while recording.failure is None and one_more():
         begin_s = clock.monotonic_s()
-        with recording.until_failure(), contextlib.closing(_few(recording, told, first=first, say=say)) as few:
+        with recording.until_failure(), contextlib.closing(_few(recording, told, first=first)) as few:
             for _ in few:
                 now_s = clock.monotonic_s()
                 seconds.append(now_s - begin_s)
@@ -69,19 +66,18 @@ def measure_selftest(
         yield _measured(recording, told)
 
 
-def _few(
-    recording: Recording, told: list[Sequence[Slowed]], *, first: int, say: Callable[[str], None]
-) -> Generator[None, None, None]:
+def _few(recording: Recording, told: list[Sequence[Slowed]], *, first: int) -> Generator[None, None, None]:
     """Start some processes and let one after the other measure; yield after each."""
     runner, begun = recording.runner, len(recording.samples)
     on_cpu, what = runner.context.device.kind == "cpu", f"{runner.case.model} {runner.case.component}"
     request = MeasureSlowed(recording.request.case, recording.request.plan)
-    say(f"starting {plural(MOST_WAITING, 'process', 'processes')} of the self-test of {what}")
-    with runner.workers("measure", request, count=MOST_WAITING, module="slowed") as workers:
+    with contextlib.ExitStack() as stack:
+        with progress.step(f"starting {plural(MOST_WAITING, 'process', 'processes')} of the self-test of {what}"):
+            workers = stack.enter_context(runner.workers("measure", request, count=MOST_WAITING, module="slowed"))
         for number, worker in enumerate(workers, begun):
             asked = slowdowns(first + number, on_cpu=on_cpu)
-            say(f"measuring {what}: process {number + 1}, {', '.join(f'+{share:.0%}' for share in asked)}")
-            recording.take(_telling(worker, dataclasses.replace(request, slowdowns=asked), told))
+            with progress.step(f"measuring {what}, process {number + 1}, {', '.join(f'+{one:.0%}' for one in asked)}"):
+                recording.take(_telling(worker, dataclasses.replace(request, slowdowns=asked), told))
             yield
 
 

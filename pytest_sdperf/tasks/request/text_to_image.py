@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.schedulers import make_scheduler
@@ -196,7 +197,8 @@ class TextToImage:
             negative, positive = noise.chunk(2)
             guided = negative + guidance_scale * (positive - negative)
             latents = scheduler.step(guided, timestep, latents, return_dict=False)[0]
-            if on_step is not None:
+            if on_step is not None:  # of a request that is not timed
+                progress.at(index + 1, len(start.timesteps), "step")
                 on_step(index, float(timestep), latents)
         return latents
 

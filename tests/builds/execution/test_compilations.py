@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from steps_seen import Seen
 
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution import compilations
 from pytest_sdperf.builds.execution.compilations import Compilations
 from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.inventory import Inventory
-from pytest_sdperf.builds.processes import signs_of_life
+from pytest_sdperf.core import clock, progress
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.device import Device
@@ -121,7 +121,7 @@ def case(folder, *, options=None, workload=SMALL, compiled=None, **changes):
 def session(folder, *, device=CARD, run="mine", say=print):
     cache = Cache(folder / "cache", size_bytes=10**9)
     turns = DeviceLock(device, folder, run=run, say=say)
-    return Compilations(cache, Settings(build_timeout_s=1234.0), device, say, turns)
+    return Compilations(cache, Settings(build_timeout_s=1234.0), device, turns)
 
 
 def names_in(folder):
@@ -234,53 +234,39 @@ def test_what_failed_is_not_tried_again_in_this_session(here, tmp_path, error):
     assert [name for name, _ in here.tasks] == ["versions", "run"]
 
 
-def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
-    lines = []
+def test_it_is_shown_with_how_long_the_like_took_last_time_and_with_its_limit(here, tmp_path, monkeypatch):
+    now_s, told = [0.0], []
 
-    def compile_anew(say=lines.append, **changes):
-        find(session(tmp_path, say=say), here, tmp_path, case(tmp_path, **changes))
-
-    compile_anew()
-    cache = Cache(tmp_path / "cache", size_bytes=10**9)
-    manifest = cache.folder / "entries" / cache.info().keys[0] / "manifest.json"
-    told = json.loads(manifest.read_text())
-    told["metadata"]["seconds"] = 492.0
-    manifest.write_text(json.dumps(told))
-    here.engine.version = "2"
-    compile_anew()  # other versions, and about as much work
-    compile_anew(key="other", dtype="float16")  # other work
-    unknown = "how long it takes is not known yet, and at most 20.6 min (sdperf_build_timeout)"
-    assert lines == [
-        f"compiling probe unet: {unknown}",
-        "compiling probe unet: it took 8.2 min last time",
-        f"compiling probe unet: {unknown}",
-    ]
-
-
-def test_it_gives_signs_of_life_until_it_is_compiled(here, tmp_path, monkeypatch):
-    monkeypatch.setattr(signs_of_life, "EVERY_S", 0.001)
-    lines, alive = [], threading.Event()
-
-    def say(text):
-        lines.append(text)
-        if text.startswith("still "):
-            alive.set()
+    class Watcher(Seen):
+        def changed(self, step):
+            told.append(f"{step.words()}: {step.far(now_s[0])}")
 
     load = here.engine.load
 
     @contextmanager
     def slow(request):
-        assert alive.wait(60)
+        now_s[0] += 492
+        progress.at(1, 4, "kernel")
+        now_s[0] += 492
         with load(request) as runner:
             yield runner
 
+    monkeypatch.setattr(clock, "monotonic_s", lambda: now_s[0])
     monkeypatch.setattr(here.engine, "load", slow)
-    find(session(tmp_path, say=say), here, tmp_path)
-    first = next(line for line in lines if line.startswith("still "))
-    assert first == (
-        "still compiling probe unet: 0 s so far; after 20.6 min it is ended and its case is INVALID "
-        "(sdperf_build_timeout)"
-    )
+
+    def compile_anew(**changes):
+        find(session(tmp_path), here, tmp_path, case(tmp_path, **changes))
+
+    with progress.watched_by(Watcher()):
+        compile_anew()
+        here.engine.version = "2"
+        compile_anew()  # other versions, and about as much work
+        compile_anew(key="other", dtype="float16")  # other work
+    assert told == [
+        "compiling probe unet: kernel 1 of 4, 8.2 min",
+        "compiling probe unet: kernel 1 of 4, 8.2 min of about 16.4 min",
+        "compiling probe unet: kernel 1 of 4, 8.2 min",
+    ]
 
 
 def test_a_timeout_names_the_option_that_allows_more(here, tmp_path):

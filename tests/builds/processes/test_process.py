@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from pytest_sdperf.builds.processes import children
-from pytest_sdperf.builds.processes.process import Event, run_task, started
+from pytest_sdperf.builds.processes.events import Event
+from pytest_sdperf.builds.processes.process import run_task, started
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.tasks import worker

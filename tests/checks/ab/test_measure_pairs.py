@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 from door_toys import ToyProbe
 from sample_values import case, execution, sample
+from steps_seen import Seen
 
 from pytest_sdperf.checks.ab.measuring import measure_pairs
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
@@ -57,7 +59,8 @@ class Side:
 def play(a=(10.0,) * 12, b=(11.0,) * 12, *, pairs=2, more=lambda pairs: 0, shared=False, **fields):
     log, said = [], []
     sides = Side("A", log, a), Side("B", log, b, **fields)
-    found = measure_pairs(*sides, pairs=pairs, say=said.append, more=more, shared=shared)
+    with progress.watched_by(Seen(said)):
+        found = measure_pairs(*sides, pairs=pairs, say=said.append, more=more, shared=shared)
     return SimpleNamespace(found=found, log="".join(log), said=said, sides=sides)
 
 
@@ -67,7 +70,7 @@ def test_the_order_changes_from_pair_to_pair():
     assert (played.found.a.medians_s, played.found.b.medians_s) == ((0.010, 0.010), (0.011, 0.011))
     assert played.said == [
         f"starting 4 processes for {NAME}, sides A and B",
-        *(f"measuring {NAME}: side {side}, pair {pair} of 2" for side, pair in ("A1", "B1", "B2", "A2")),
+        *(f"measuring {NAME}, side {side}, pair {pair} of 2" for side, pair in ("A1", "B1", "B2", "A2")),
     ]
 
 

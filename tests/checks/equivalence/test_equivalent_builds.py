@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import tiny_model
+from steps_seen import Seen
 
 from pytest_sdperf import builtins
 from pytest_sdperf.builds.builder import Builder
@@ -20,6 +21,7 @@ from pytest_sdperf.builds.expectations import CaseBuild
 from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.checks.equivalence.check import LIMIT, Equivalent
 from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.alteration import Alteration, BuildStage
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import NoReferenceError
@@ -252,7 +254,8 @@ def test_what_was_computed_is_not_computed_again(tiny):
     build, said = subject(tiny, "bias-add"), []
     before = Equivalent().run(build)
     again = Builder(tiny.catalog, tiny.settings, Cache(tiny.settings.cache_dir, size_bytes=10**9), say=said.append)
-    assert Equivalent().run(dataclasses.replace(build, builder=again)) == before
+    with progress.watched_by(Seen(said)):
+        assert Equivalent().run(dataclasses.replace(build, builder=again)) == before
     assert said == []
 
 

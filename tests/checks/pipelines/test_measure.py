@@ -12,10 +12,12 @@ from door_toys import ToyProbe
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import case, execution, sample
+from steps_seen import Seen
 
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.measure import COMPONENT_PLAN, MOST_REPLACED, Recording, measure, plan_of
+from pytest_sdperf.core import progress
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
@@ -69,7 +71,11 @@ class Case:
         return {"sample": to_json(dataclasses.replace(taken, iterations_s=taken.iterations_s[: self.calls]))}
 
     def measured(self, processes=3):
-        return measure(self, processes=processes, say=self.said.append)
+        return self.measure(processes=processes)
+
+    def measure(self, **how):
+        with progress.watched_by(Seen(self.said)):
+            return measure(self, say=self.said.append, **how)
 
 
 def test_each_process_gives_one_sample_and_is_announced():
@@ -80,7 +86,7 @@ def test_each_process_gives_one_sample_and_is_announced():
     name = f"{runner.case.model} {runner.case.component}"
     assert runner.said == [
         f"starting 3 processes for {name}",
-        *(f"measuring {name}: process {number} of 3" for number in (1, 2, 3)),
+        *(f"measuring {name}, process {number} of 3" for number in (1, 2, 3)),
     ]
 
 
@@ -101,13 +107,13 @@ def test_more_processes_are_started_for_as_long_as_they_are_asked_for():
         asked.append(len(measurement.samples))
         return {3: 3, 6: 2}.get(len(measurement.samples), 0)
 
-    assert len(measure(runner, processes=3, say=runner.said.append, more=more).samples) == 8
+    assert len(runner.measure(processes=3, more=more).samples) == 8
     assert asked == [3, 6, 8]
     name = f"{runner.case.model} {runner.case.component}"
     assert runner.said[4:7] == [
         f"{name} is not certain yet: 3 processes more",
         f"starting 3 processes for {name}",
-        f"measuring {name}: process 4 of 6",
+        f"measuring {name}, process 4 of 6",
     ]
 
 
@@ -119,7 +125,7 @@ def test_a_process_that_waited_for_a_processor_is_replaced_and_kept_beside():
     name = f"{runner.case.model} {runner.case.component}"
     assert runner.said[4:] == [
         f"starting 1 process for {name} in place of what waited for processors that something else used",
-        f"measuring {name}: process 1 of 1",
+        f"measuring {name}, process 1 of 1",
     ]
     assert convert(to_json(measured), Measurement) == measured
 
@@ -141,7 +147,7 @@ def test_a_slow_process_that_waited_for_nothing_is_not_replaced():
 def test_replacing_is_bounded_and_chooses_by_what_was_waited_alone(shares, processes, later):
     runner = Case(*((100.0 + number, share) for number, share in enumerate(shares)))
     looks = iter([later, 0])
-    found = measure(runner, processes=processes, say=runner.said.append, more=lambda measured: next(looks))
+    found = runner.measure(processes=processes, more=lambda measured: next(looks))
     total = processes + later
     assert len(found.samples) == total
     assert len(found.replaced) <= MOST_REPLACED

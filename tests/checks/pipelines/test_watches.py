@@ -8,7 +8,7 @@ import threading
 import pytest
 from door_toys import ToyProbe
 
-from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.builds.processes.events import Event
 from pytest_sdperf.checks.pipelines import watches
 from pytest_sdperf.checks.pipelines.watches import EnergyWatch, MemoryWatch, StateWatch
 from pytest_sdperf.core.device import Device, Health

@@ -60,7 +60,7 @@ def measured(tested, *, most, first=0):
         asked.append(count)
         return count < most
 
-    found = list(measure_selftest(tested, first=first, going_on=going_on, say=lambda text: None))
+    found = list(measure_selftest(tested, first=first, going_on=going_on))
     return SimpleNamespace(all=found, last=found[-1] if found else None, asked=asked)
 
 
@@ -139,6 +139,6 @@ def test_what_cannot_be_compiled_is_the_end_of_it_and_is_told(monkeypatch):
         raise OutOfMemoryError("no room")
 
     monkeypatch.setattr(runner, "execution", refuse)
-    (found,) = measure_selftest(runner, first=0, going_on=lambda count, slowest_s: True, say=lambda text: None)
+    (found,) = measure_selftest(runner, first=0, going_on=lambda count, slowest_s: True)
     assert found.measurement.failure == Failure("oom", "no room")
     assert found.measurement.samples == ()

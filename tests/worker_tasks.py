@@ -144,6 +144,13 @@ def draw(arguments, context):
     return {"numpy": np.random.random(), "python": random.random()}  # noqa: NPY002 - those that all code shares
 
 
+def threads_of_torch(arguments, context):
+    loaded = "torch" in sys.modules
+    import torch
+
+    return {"threads": torch.get_num_threads(), "loaded": loaded}
+
+
 def surroundings(arguments, context):
     import threading
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pytest_sdperf.builds import steps
@@ -248,7 +249,16 @@ class Builder:
         request = expect.DeriveExpectations(model.name, steps.open_shapes(model))
         return convert(self._make("expect", parts, f"{expect.__name__}:run", request, owners).metadata, Expectations)
 
-    def _make(self, step: str, parts: Mapping[str, Any], task: str, request: Any, owners: list[Registrar]) -> Entry:
+    def _make(
+        self,
+        step: str,
+        parts: Mapping[str, Any],
+        task: str,
+        request: Any,
+        owners: list[Registrar],
+        *,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
             answer = run_task(
                 task,
@@ -257,7 +267,7 @@ class Builder:
                 cache_dir=self._cache.folder,
                 timeout_s=self.settings.build_timeout_s,
                 registrars=list(dict.fromkeys(owners)),
-                env=forking.OFFLINE,
+                env={**forking.OFFLINE, **env},
                 libraries=_LIBRARIES.get(step, forking.GRAPHS),
                 in_process=self.settings.in_process,
                 what=f"starting a process ({step})",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds import steps
@@ -12,13 +13,19 @@ from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.files.strict_json import convert
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.tasks import exact
+from pytest_sdperf.tracing.held import Held
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from pytest_sdperf.builds.execution.run_context import RunContext
+
 _LIBRARIES = (*steps.MODULE_LIBRARIES, "onnx_ir", "numpy")
+_LARGEST = 256 * 256
+"""Pixels at which a static graph is computed itself: the UNet of sd15 takes 30 s at 512x512, on 16 cores."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +34,15 @@ class Exact:
 
     Attributes:
         outputs: By name; empty where nobody can tell them.
-        unknown: Why: a node without a definition.
+        unknown: Why: a node without a definition, or lack of memory.
+        held: Of a graph, how it holds parameters.
+        differences: What tells the same graph at another size from it; the first ones.
     """
 
     outputs: Mapping[str, np.ndarray[Any, Any]]
     unknown: str = ""
+    held: Held = dataclasses.field(default_factory=Held)
+    differences: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,29 +57,58 @@ class ExactValues:
     catalog: Catalog
     make: Make
 
+    def stand_in(self, case: Case, component: str) -> Case:
+        """Return the case whose graph is computed for that of a case: the same at a small size, where its own is large.
+
+        A static graph takes its own size alone: where that can be afforded it is computed, and nothing can hide there
+        that its users meet. A dynamic one, and what stands for a large static one, has two images and no extents that
+        are equal.
+        """
+        model = self.catalog.models.get(case.model)
+        if case.shapes == "dynamic":
+            return case
+        small = dataclasses.replace(steps.SMALL, batch_size=case.batch_size)
+        one_size = model.inputs(component, small) == model.inputs(component, steps.shapes_only(case.workload))
+        if one_size or case.height * case.width <= _LARGEST:
+            return case
+        return dataclasses.replace(case, batch_size=steps.SMALL.batch_size, height=small.height, width=small.width)
+
     def of(
-        self, case: Case, component: str, computed: Build, *, build: Build | None = None, export: Build | None = None
+        self,
+        case: Case,
+        component: str,
+        computed: Build,
+        *,
+        held: Held | None = None,
+        export: Build | None = None,
+        build: Build | None = None,
+        full: tuple[Case, Build] | None = None,
+        gpu: RunContext | None = None,
     ) -> Exact:
         """Return the outputs of a module or graph for inputs that depend on the case alone.
-
-        A static graph is computed at its own size, the only one that it takes; others where no extents are equal.
 
         Args:
             case: Its shapes are those of the inputs.
             component: One of its components.
             computed: The module or the graph.
-            build: Whose numbers count, in their precision; None for each number as it is.
-            export: What that was made of, whose constants count; None where nobody has it.
+            held: How parameters are held; None for each as it is.
+            export: What a graph was made of, whose constants count; None where nobody has it.
+            build: Whose parameters `held` tells.
+            full: The same graph at another size, which is compared with it, and its case.
+            gpu: Where it is computed if nobody measures there; None for the CPU.
 
         Raises:
-            WorkerError: The process that computes failed, for lack of memory too.
+            WorkerError: The process that computes failed.
         """
         model = self.catalog.models.get(case.model)
-        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.open_shapes(model)
+        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
+        quantized = build if held and held.quantized else None
+        builds = {"of": computed, "export": export, "quantized": quantized, "full": full and full[1]}
         parts = {
             **steps.identity(model, component),
             "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
-            **{name: one and one.key for name, one in (("of", computed), ("build", build), ("export", export))},
+            **{name: one and one.key for name, one in builds.items()},
+            "held": to_json(held),
             "code": source_hash(exact.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
@@ -76,11 +116,28 @@ class ExactValues:
             model.name,
             component,
             workload,
-            **{"weights" if computed.kind == "module" else "graph": computed.path},
-            build=build.path if build else None,
+            weights=computed.path if computed.kind == "module" else None,
+            graph=computed.path if computed.kind == "onnx" else None,
+            held=held,
+            quantized=quantized.path if quantized else None,
             export=export.path if export else None,
+            full=full and full[1].path,
+            full_workload=full and steps.shapes_only(full[0].workload),
         )
         owners = [self.catalog.models.owner(model.name)]
-        entry = self.make("exact", parts, f"{exact.__name__}:run", request, owners)
-        unknown = convert(entry.metadata, exact.ExactOutputs).unknown
-        return Exact({} if unknown else load_arrays(entry.path / exact.FILE), unknown)
+        with _device(gpu, f"{component} of {case.model} in float64") as (device, env):
+            request = dataclasses.replace(request, device=device)
+            entry = self.make("exact", parts, f"{exact.__name__}:run", request, owners, env=env)
+        found = convert(entry.metadata, exact.ExactOutputs)
+        outputs = {} if found.unknown else load_arrays(entry.path / exact.FILE)
+        return Exact(outputs, found.unknown, found.held, found.differences)
+
+
+@contextlib.contextmanager
+def _device(gpu: RunContext | None, what: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Give torch's name of the device to compute on, and the variables by which a process sees it.
+
+    A GPU on which somebody measures is not waited for: the CPU is there for everybody.
+    """
+    with gpu.turns.alone_if_free(what) if gpu else contextlib.nullcontext(False) as free:  # noqa: FBT003
+        yield ("cuda", worker_environment(gpu.device)) if gpu and free else ("cpu", {})

@@ -16,6 +16,7 @@ from pytest_sdperf.fusing.record import Site
 
 if TYPE_CHECKING:
     from pytest_sdperf.builds.builder import Builder
+    from pytest_sdperf.builds.execution.run_context import RunContext
 
 Counts = Mapping[str, int]
 Paths = Mapping[str, Sequence[str]]
@@ -24,10 +25,17 @@ TakesIn = Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CaseBuild(Build):
-    """The build of a case that a check looks at, with what built it and knows what it should hold."""
+    """The build of a case that a check looks at, with what built it and knows what it should hold.
+
+    Attributes:
+        case: What was built.
+        builder: Builds whatever it is compared with.
+        gpu: Where that may be computed; None for the CPU.
+    """
 
     case: Case
     builder: Builder
+    gpu: RunContext | None = None
 
 
 def total_counts(optimizations: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.cache import Entry
@@ -19,7 +19,21 @@ from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.tasks import export, weights
 
-Make = Callable[[str, Mapping[str, Any], str, Any, list[Registrar]], Entry]
+
+class Make(Protocol):
+    """Makes an entry of the cache in a process of its own."""
+
+    def __call__(
+        self,
+        step: str,
+        parts: Mapping[str, Any],
+        task: str,
+        request: Any,
+        owners: list[Registrar],
+        *,
+        env: Mapping[str, str] = ...,
+    ) -> Entry:
+        """Return the entry: step, parts of its key, task, its request, registrars, variables of its process."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.errors import is_out_of_memory
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tracing.held import Held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +25,7 @@ FILE = "outputs.npz"
 LARGE, SMALL = 3.0, 0.3  # factors of the first and the last image of a batch
 # An angle is a timestep times a frequency in float32: what its last bit moves grows with the timestep.
 MOST, INSTEAD = 100.0, 10.0
+_SAID = 3  # differences between two files
 
 
 @dataclass(frozen=True)
@@ -30,9 +38,12 @@ class ComputeExactly:
         workload: Its inputs have these shapes.
         weights: File (safetensors) of a module; None computes a graph.
         graph: File (ONNX) of a graph; None computes a module.
-        build: The file whose parameters count: the build that the graph is, or that is compared with this; None where
-            each number counts as it is.
-        export: What the build was made of; None where nobody has it.
+        held: How the file of a build holds parameters; None for the graph's own way.
+        quantized: That file, where some are quantized.
+        export: What the graph was made of, whose constants count; None where nobody has it.
+        full: The same graph for another workload, which is compared with it; None where there is none.
+        full_workload: That of `full`.
+        device: Where torch computes: `cpu`, or `cuda`, unless it runs out of memory or knows less there.
     """
 
     model: str
@@ -40,8 +51,12 @@ class ComputeExactly:
     workload: Workload
     weights: Path | None = None
     graph: Path | None = None
-    build: Path | None = None
+    held: Held | None = None
+    quantized: Path | None = None
     export: Path | None = None
+    full: Path | None = None
+    full_workload: Workload | None = None
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -50,35 +65,75 @@ class ExactOutputs:
 
     Attributes:
         unknown: Node that has no definition, and why; then there are no outputs.
+        held: How the graph holds parameters.
+        differences: What tells `full` from it; the first ones.
     """
 
     unknown: str = ""
+    held: Held = field(default_factory=Held)
+    differences: tuple[str, ...] = ()
 
 
 def run(request: ComputeExactly, context: TaskContext) -> ExactOutputs:
     """Write the outputs as `outputs.npz`, by name, in float64."""
     import onnx_ir as ir
 
-    from pytest_sdperf.tracing import exact
+    from pytest_sdperf.tracing import exact, held
 
     model = context.catalog.models.get(request.model)
     what = "module" if request.graph is None else "graph"
     context.say(f"computing the {what} of {request.model} {request.component} in float64")
-    build = ir.load(request.build).graph if request.build else None
-    held = exact.held_by(build, ir.load(request.export).graph if request.export else None) if build else exact.Held()
     inputs = inputs_of(model, request.component, request.workload)
-    if request.graph is None:
-        module = model.module(request.component, weights=request.weights, dtype="float64").eval()
-        found = exact.of_module(module, list(inputs.values()), held)
+    graph = ir.load(request.graph).graph if request.graph else None
+    differences = tuple(islice(_differences(request, graph), _SAID))
+    own = held.held_by(graph) if graph is not None else Held()
+    quantized = held.quantized_of(ir.load(request.quantized).graph) if request.quantized else ()
+    rounding = partial((request.held or Held()).parameter, quantized=quantized)
+
+    def outputs(device: str) -> dict[str, np.ndarray[Any, Any]]:
+        if graph is not None:
+            export = ir.load(request.export).graph if request.export else None
+            return exact.of_graph(graph, inputs, rounding, held.rounded_constants(graph, export), device=device)
+        module = model.module(request.component, weights=request.weights).eval()
         specs = model.outputs(request.component, request.workload)
-        outputs = {spec.name: array for spec, array in zip(specs, found, strict=True)}
+        found = exact.of_module(module, list(inputs.values()), rounding, device=device)
+        return {spec.name: array for spec, array in zip(specs, found, strict=True)}
+
+    unknown = ""
+    try:
+        found = outputs(request.device)
+    except Exception as error:  # noqa: BLE001 - what torch and a model's own module may raise
+        if request.device != "cpu":
+            return run(dataclasses.replace(request, device="cpu"), context)
+        unknown = _why_not(error)
     else:
-        try:
-            outputs = exact.of_graph(ir.load(request.graph).graph, inputs, held)
-        except exact.NotDefinedError as error:
-            return ExactOutputs(str(error))
-    save_arrays(context.out_dir / FILE, outputs)
-    return ExactOutputs()
+        save_arrays(context.out_dir / FILE, found)
+    return ExactOutputs(unknown, own, differences)
+
+
+def _why_not(error: Exception) -> str:
+    """Say why nobody can tell the outputs; raise what is no answer."""
+    from pytest_sdperf.tracing.exact import NotDefinedError
+
+    if isinstance(error, NotDefinedError):
+        return str(error)
+    if is_out_of_memory(error):
+        return "memory ran out"
+    raise error
+
+
+def _differences(request: ComputeExactly, graph: Any) -> Iterator[str]:
+    """Yield what tells the same graph at another size from this one."""
+    if request.full is None or request.full_workload is None:
+        return
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.same_graph import differences
+
+    large, small = ((work.batch_size, work.height, work.width) for work in (request.full_workload, request.workload))
+    ratios = [(Fraction(1), Fraction(one, other)) for one, other in zip(large, small, strict=True)]
+    scales = {batch * height * width for batch, height, width in product(*ratios)}
+    yield from differences(ir.load(request.full).graph, graph, scales)
 
 
 def inputs_of(model: Model, component: str, workload: Workload) -> dict[str, np.ndarray[Any, Any]]:

@@ -5,7 +5,7 @@ GroupNorm and BiasSplitGelu compute in float32 whatever the type of their input,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -108,6 +108,32 @@ def _bias_split_gelu(x: Tensor, bias: Tensor) -> Tensor:
     return (left * F.gelu(right)).to(x.dtype)
 
 
+_ACTIVATIONS: Mapping[str, Callable[..., Tensor]] = {
+    "": lambda x: x,
+    "Clip": torch.clamp,
+    "HardSigmoid": lambda x, alpha, beta: torch.clamp(alpha * x + beta, 0, 1),
+    "LeakyRelu": F.leaky_relu,
+    "Relu": torch.relu,
+    "Sigmoid": torch.sigmoid,
+    "Tanh": torch.tanh,
+}
+
+
+def _fused_conv(
+    x: Tensor, w: Tensor, b: Tensor | None = None, added: Tensor | None = None, *,
+    activation: str = "", activation_params: Sequence[float] = (), **says: Any,
+) -> Tensor:  # fmt: skip
+    found: Tensor = DEFINITIONS["Conv"](x, w, b, **says)
+    return _ACTIVATIONS[activation](found if added is None else found + added, *activation_params)
+
+
+def _fused_matmul(
+    a: Tensor, b: Tensor, *, alpha: float = 1.0, transA: int = 0, transB: int = 0, **says: int,  # noqa: N803
+) -> Tensor:  # fmt: skip
+    assert not any(says.values())  # batches that are transposed, too
+    return alpha * torch.matmul(a.mT if transA else a, b.mT if transB else b)
+
+
 CONTRIB: Mapping[str, Definition] = {
     "Attention": _self_attention,
     "BiasAdd": lambda x, bias, skip: x + bias + skip,
@@ -115,6 +141,8 @@ CONTRIB: Mapping[str, Definition] = {
     "BiasSplitGelu": _bias_split_gelu,
     "DequantizeLinear": quantized.dequantize,
     "FastGelu": lambda x, bias=None: F.gelu(x if bias is None else x + bias, approximate="tanh"),
+    "FusedConv": _fused_conv,
+    "FusedMatMul": _fused_matmul,
     "Gelu": F.gelu,
     "GroupNorm": _group_norm,
     "MultiHeadAttention": _multi_head,

@@ -7,122 +7,62 @@ in float64 they would be those of another timestep.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core.errors import is_out_of_memory
 from pytest_sdperf.tracing.computer import UNKNOWN_FORM, Computer, Tensors, compute
 from pytest_sdperf.tracing.definitions import Tensor
 
 if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, Any]
     Arrays: TypeAlias = Mapping[str, Array]
+    Rounding: TypeAlias = Callable[[Array], Array]
+    Widening: TypeAlias = Callable[[Tensor], Tensor]
 
 _HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _ANGLES = ("Sin", "Cos")
-_NEAR = 2.0**-10  # of a constant: what rounding to half precision may move it by
 
 
 class NotDefinedError(Exception):
     """A node has no definition, or one that does not know its form."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """How a file holds numbers: which parameters are halves, and which constants were rounded to halves.
-
-    Attributes:
-        halves: Dtype of its parameters in half precision; empty where it has none.
-        whole: Digests of parameters that are float32 beside these.
-        sizes: Their numbers of elements.
-        constants: Each constant in half precision -> the same number as the export has it.
-    """
-
-    halves: str = ""
-    whole: frozenset[str] = frozenset()
-    sizes: frozenset[int] = frozenset()
-    constants: Mapping[float, float] = field(default_factory=dict)
-
-    def parameter(self, array: Array) -> Array:
-        """Return a float32 parameter as the file holds it: rounding is arithmetic, and no part of the function."""
-        if not self.halves or array.size == 1 or array.dtype.kind != "f":
-            return array
-        if array.size in self.sizes and not self.whole.isdisjoint(_digests(array)):
-            return array
-        return torch.from_numpy(np.array(array)).to(getattr(torch, self.halves)).double().numpy()
-
-
-def held_by(graph: ir.Graph, export: ir.Graph | None = None) -> Held:
-    """Return how a graph holds numbers.
-
-    Args:
-        graph: A build.
-        export: What it was made of; None where nobody has that.
-    """
-    found = list(_numbers(graph))
-    halves = {dtype for dtype, array in found if array.size > 1 and dtype in _HALVES}
-    if len(halves) != 1:
-        return Held()
-    whole = [array for dtype, array in found if array.size > 1 and dtype == ir.DataType.FLOAT]
-    rounded = {float(array.reshape(())) for dtype, array in found if array.size == 1 and dtype in _HALVES}
-    exported = {float(array.reshape(())) for _, array in _numbers(export) if array.size == 1} if export else set()
-    constants = {half: [one for one in exported if abs(half - one) <= _NEAR * abs(one)] for half in rounded}
-    return Held(
-        halves.pop().name.lower(),
-        frozenset(digest for array in whole for digest in _digests(array)),
-        frozenset(array.size for array in whole),
-        {half: near[0] for half, near in constants.items() if len(near) == 1 and near[0] != half},
-    )
-
-
-def _numbers(graph: ir.Graph) -> Iterator[tuple[ir.DataType, Array]]:
-    """Yield the floating-point tensors that a graph holds, each with its dtype."""
-    held = [value.const_value for value in graph.initializers.values()]
-    held += [
-        node.attributes["value"].as_tensor()
-        for node in graph
-        if node.op_type == "Constant" and not node.domain and "value" in node.attributes
-    ]
-    for tensor in held:
-        if tensor is not None and tensor.dtype in (ir.DataType.FLOAT, *_HALVES):
-            yield tensor.dtype, tensor.numpy()
-
-
-def _digests(array: Array) -> tuple[str, ...]:
-    """Return what tells a parameter: by its numbers, also where a matrix is stored the other way round."""
-    sides = (array, array.T) if array.ndim == 2 else (array,)
-    return tuple(hashlib.sha256(np.ascontiguousarray(side, np.float32).tobytes()).hexdigest() for side in sides)
-
-
 class ExactComputer(Computer):
     """Computes a graph in float64.
 
-    Attributes:
-        held: Of an export how a build of it holds parameters; of a build how it holds constants.
+    Args:
+        graph: The graph.
+        rounding: Returns a parameter as a file holds it.
+        constants: Each constant in half precision -> the number that was rounded to it.
+        device: Where torch computes.
     """
 
-    def __init__(self, graph: ir.Graph, held: Held) -> None:
-        super().__init__(graph, wide=torch.float64)
-        self.held = held
+    def __init__(
+        self, graph: ir.Graph, rounding: Rounding, constants: Mapping[float, float], *, device: str = "cpu"
+    ) -> None:
+        super().__init__(graph, wide=torch.float64, device=device)
+        self._rounding, self._constants = rounding, constants
         self._angles = _before_angles(graph)
 
     def placed(self, array: Array | Tensor, dtype: ir.DataType | None = None) -> Tensor:
         """Return an array in float64; a constant in half precision is the number that was rounded to it."""
         if isinstance(array, np.ndarray) and array.size == 1 and dtype in _HALVES:
             half = float(array.reshape(()))
-            array = np.full(array.shape, self.held.constants.get(half, half))
+            array = np.full(array.shape, self._constants.get(half, half))
         return super().placed(array, dtype)
 
     def weight(self, value: ir.Value) -> Tensor | None:
         """Return the contents of an initializer, a parameter as the build holds it."""
         if value.const_value is None:
             return None
-        return self.placed(self.held.parameter(value.const_value.numpy()), value.const_value.dtype)
+        return self.placed(self._rounding(value.const_value.numpy()), value.const_value.dtype)
 
     def outputs(self, node: ir.Node, inputs: Sequence[Tensor | None]) -> Tensors:
         """Return the outputs of a node.
@@ -140,13 +80,22 @@ class ExactComputer(Computer):
             raise NotDefinedError(f"{node.op_type} {name}: {why.splitlines()[0]}") from error
 
 
-def of_graph(graph: ir.Graph, inputs: Arrays, held: Held) -> dict[str, Array]:
+def of_graph(
+    graph: ir.Graph,
+    inputs: Arrays,
+    rounding: Rounding,
+    constants: Mapping[float, float] | None = None,
+    *,
+    device: str = "cpu",
+) -> dict[str, Array]:
     """Return the outputs of a graph in float64.
 
     Args:
         graph: Its nodes are in an order in which they can be computed.
         inputs: By name.
-        held: How parameters and constants are held.
+        rounding: Returns a parameter as a file holds it.
+        constants: Each constant in half precision -> the number that was rounded to it.
+        device: Where torch computes.
 
     Raises:
         NotDefinedError: A node has no definition.
@@ -155,25 +104,83 @@ def of_graph(graph: ir.Graph, inputs: Arrays, held: Held) -> dict[str, Array]:
 
     def keep(value: ir.Value, tensor: Tensor) -> None:
         if value in wanted:
-            found[str(value.name)] = tensor.double().numpy()
+            found[str(value.name)] = tensor.double().cpu().numpy()
 
-    compute(ExactComputer(graph, held), graph, inputs, keep)
+    compute(ExactComputer(graph, rounding, constants or {}, device=device), graph, inputs, keep)
     return found
 
 
-def of_module(module: torch.nn.Module, inputs: Sequence[Array], held: Held) -> list[Array]:
+def of_module(
+    module: torch.nn.Module, inputs: Sequence[Array], rounding: Rounding, *, device: str = "cpu"
+) -> list[Array]:
     """Return the outputs of a module in float64.
 
+    A parameter takes the memory of a float64 only while the part that it belongs to computes. A module that reads
+    parameters of its parts otherwise is widened as a whole.
+
     Args:
-        module: In float64; its parameters become those that the file holds.
+        module: In float32.
         inputs: In call order.
-        held: How it holds them.
+        rounding: Returns a parameter as a file holds it.
+        device: Where torch computes.
     """
+    given = [torch.from_numpy(np.array(array)).to(device) for array in inputs]
+    for name, buffer in list(module.named_buffers()):
+        owner, _, own = name.rpartition(".")
+        dtype = torch.float64 if buffer.is_floating_point() else buffer.dtype
+        setattr(module.get_submodule(owner), own, buffer.to(device, dtype))
+    wide = partial(_wide, rounding=rounding, device=device)
     with torch.inference_mode():
-        for parameter in module.parameters():
-            parameter.copy_(torch.from_numpy(held.parameter(parameter.float().numpy())))
-        made = module(*(torch.from_numpy(np.array(array)) for array in inputs))
-    return [one.double().numpy() for one in made]
+        try:
+            with _streamed(module, wide):
+                made = [one.double().cpu().numpy() for one in module(*given)]
+            if not any(np.isnan(one).any() for one in made):
+                return made
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+        for part in module.modules():
+            _put(part, {name: wide(one) for name, one in part.named_parameters(recurse=False)})
+        return [one.double().cpu().numpy() for one in module(*given)]
+
+
+@contextmanager
+def _streamed(module: torch.nn.Module, wide: Widening) -> Iterator[None]:
+    """Let each part of a module have its own parameters in float64 while it computes, and numbers of no use else."""
+    hooks, kept = [], []
+    for part in module.modules():
+        stored = dict(part.named_parameters(recurse=False))
+        if stored:
+            # What is no number shows in the result if anybody but the part itself reads it.
+            none = {name: wide(torch.tensor(torch.nan)).expand(one.shape) for name, one in stored.items()}
+            kept.append((part, stored))
+            hooks.append(part.register_forward_pre_hook(partial(_widen, stored=stored, wide=wide)))
+            hooks.append(part.register_forward_hook(partial(_leave, none=none)))
+            _put(part, none)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for part, stored in kept:
+            _put(part, stored)
+
+
+def _widen(part: torch.nn.Module, _: Any, *, stored: Mapping[str, Tensor], wide: Widening) -> None:
+    _put(part, {name: wide(one) for name, one in stored.items()})
+
+
+def _leave(part: torch.nn.Module, *_: Any, none: Mapping[str, Tensor]) -> None:
+    _put(part, none)
+
+
+def _wide(parameter: Tensor, *, rounding: Rounding, device: str) -> Tensor:
+    return torch.from_numpy(np.array(rounding(parameter.detach().numpy()))).to(device).double()
+
+
+def _put(part: torch.nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    for name, tensor in parameters.items():
+        setattr(part, name, torch.nn.Parameter(tensor, requires_grad=False))
 
 
 def _before_angles(graph: ir.Graph) -> frozenset[ir.Node]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pytest_sdperf.tracing.computer import Computer
+from pytest_sdperf.fusing.optimizations import LADDER
+from pytest_sdperf.tracing.computer import Computer, definition_of
 
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -127,6 +128,16 @@ def test_whole_numbers(op_type):
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 9, 1), (1, -1, 2), (-1, -99, -1), (4, 0, -2), (3, 3, 1)])
+def test_slice(start, end, step):
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    one = {name: np.array([said, 1]) for name, said in (("starts", start), ("ends", end))}
+    expected, found = both("Slice", {"x": x}, {**one, "axes": np.array([0, 1]), "steps": np.array([step, 1])})
+    expected_last, found_last = both("Slice", {"x": x}, {"starts": one["starts"][:1], "ends": one["ends"][:1]})
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found_last, expected_last)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, 3, -1, -3])
 def test_flatten(axis):
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -140,3 +151,42 @@ def test_numbers_of_four_bits_are_read():
     value = ir.val("w", const_value=ir.tensor(np.array([1, -2, 7], ml_dtypes.int4), name="w"))
     computer = Computer(ir.Graph([], [], nodes=[]), wide=torch.float64)
     assert computer.weight(value).tolist() == [1, -2, 7]
+
+
+ACTIVATIONS = {
+    "": (), "Clip": (-0.5, 0.5), "HardSigmoid": (0.3, 0.4), "LeakyRelu": (0.1,), "Relu": (), "Sigmoid": (), "Tanh": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("added", [True, False])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_fused_conv(activation, added):
+    random = np.random.default_rng(0)
+    x, w, b, z = (random.standard_normal(s).astype(np.float32) for s in ((2, 4, 7, 5), (6, 4, 3, 3), 6, (2, 6, 4, 3)))
+    weights = {"w": w, "b": b, **({"z": z} if added else {})}
+    says = {"pads": [1, 1, 1, 1], "strides": [2, 2], "domain": "com.microsoft"}
+    if activation:
+        says |= {"activation": activation, "activation_params": ACTIVATIONS[activation] or None}
+    expected, found = both("FusedConv", {"x": x}, weights, **says)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_fused_matmul(turned):
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 3, 4)).astype(np.float32), random.standard_normal((2, 4, 5)).astype(np.float32)
+    a, b = (one.swapaxes(1, 2) if turn else one for one, turn in zip((a, b), turned, strict=True))
+    says = {"alpha": 0.3, "transA": turned[0], "transB": turned[1], "domain": "com.microsoft"}
+    expected, found = both("FusedMatMul", {"a": a}, {"b": b}, **says)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    assert of_definition("FusedMatMul", {"a": a}, {"b": b}, outputs=[TensorProto.FLOAT], **says, transBatchA=1) == [
+        None
+    ]
+
+
+def test_every_operator_of_the_ladder_has_a_definition():
+    operators = {op.partition("[")[0] for optimization in LADDER for op in optimization.operators}
+    assert "com.microsoft::NhwcConv" in operators
+    for name in operators:
+        domain, _, op_type = name.partition("::")
+        assert definition_of(ir.node(op_type, [], domain=domain)) is not None, name

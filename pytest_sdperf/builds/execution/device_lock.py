@@ -94,6 +94,27 @@ class DeviceLock:
         with contextlib.nullcontext() if self._device.kind == "cpu" else self.alone(what):
             yield
 
+    @contextlib.contextmanager
+    def alone_if_free(self, what: str) -> Iterator[bool]:
+        """Keep others waiting for the device, unless somebody has it: then say so at once.
+
+        Args:
+            what: What is done, for those who wait.
+        """
+        nested = self._lock.is_locked
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except (filelock.Timeout, OSError):
+            yield False
+            return
+        try:
+            if not nested:
+                self._tell(LockHolder(self._run, os.getpid(), clock.wall_s(), what))
+            yield True
+        finally:
+            self._lock.release()
+
     def _acquire(self) -> str:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

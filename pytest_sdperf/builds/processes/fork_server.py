@@ -26,8 +26,10 @@ from typing import Any
 _LATE = re.compile(
     r"PYTEST_.*|SDPERF_.*|TOX_.*|XDG_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|(HIP|ROCR)_VISIBLE_DEVICES|HOME|"
     r"USERPROFILE|PWD|OLDPWD|SHLVL|_|TERM|PY_COLORS|COLUMNS|LINES|PYTHONPATH|(HF_HUB|TRANSFORMERS)_OFFLINE|CI|GITHUB_.*|"
-    r"TORCHINDUCTOR_CACHE_DIR"
+    r"TORCHINDUCTOR_CACHE_DIR|OMP_NUM_THREADS"
 )
+# Read by torch when it is imported; a process that is forked says it again.
+_THREADS = "OMP_NUM_THREADS"
 
 
 def serve(path: str) -> None:
@@ -103,12 +105,15 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket
         connection.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
+        threads = os.environ.get(_THREADS)
         os.environ.clear()
         os.environ.update(asked["env"])
         os.chdir(asked["cwd"])
         sys.path[:0] = [entry for entry in _python_path(asked["env"]) if entry not in sys.path]
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()  # each process draws its own, as if it had imported it
+        if "torch" in sys.modules and threads != os.environ.get(_THREADS):
+            _take_threads(sys.modules["torch"], os.environ.get(_THREADS, ""))
         runpy.run_path(asked["worker"], run_name="__main__")
     except SystemExit as end:
         status = int(end.code or 0)
@@ -117,6 +122,11 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket
     finally:
         sys.stderr.flush()
         os._exit(status)
+
+
+def _take_threads(torch: Any, asked: str) -> None:
+    """Let torch compute in as many threads as if it had been imported under another number of them."""
+    torch.set_num_threads(max(1, int(asked)) if asked.isdigit() else len(os.sched_getaffinity(0)))
 
 
 def _another_variable(env: Mapping[str, str], begun: Mapping[str, str]) -> str:

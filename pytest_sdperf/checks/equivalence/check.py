@@ -8,10 +8,12 @@ of float32 constants, and `agreement` asks whether the engine computes that grap
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.exact import Exact
 from pytest_sdperf.builds.expectations import CaseBuild
 from pytest_sdperf.builds.weights_identity import NONE
@@ -28,12 +30,8 @@ LIMIT = 1e-6
 """Relative L2 distance that passes. Constants are float32 wherever a graph holds them, and a factor that a fusion folds
 into others is rounded once more: sound exports and builds of `sd15-thin` are 2e-15 to 4e-8 away."""
 
-LARGEST = 256 * 256
-"""Pixels of a picture that is computed although nobody gave weights: of the UNet of sd15 at 512x512 one side takes 30 s
-on 16 cores."""
-
-_DRAWN = "random-"
 MODULE, EXPORT, BUILD = "torch module", "export", "build"
+_STORED = "::DequantizeLinear"
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,14 @@ class Link:
         of, to: What is compared with what: `export` or `build`, with `torch module` or `export`.
         errors: Output -> relative L2 distance; infinite where shapes differ.
         unknown: Node that has no definition, and why; empty where everything could be computed.
+        differences: Of a build that was compared with the same one at another size: what tells them apart beside that.
     """
 
     of: str
     to: str
     errors: Mapping[str, float]
     unknown: str = ""
+    differences: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:
@@ -67,15 +67,6 @@ class Equivalent(Check):
         "limit: what float32 constants explain"
     )
 
-    def not_applicable(self, case: Case) -> str:
-        """Say that weights which a seed drew are not worth minutes: a smaller picture asks the same of them."""
-        if not case.weights.startswith(_DRAWN) or case.height * case.width <= LARGEST:
-            return ""
-        return (
-            f"with drawn weights at {case.height}x{case.width} it takes minutes in float64. "
-            f"--sdperf-resolution=128x128 asks the same of a smaller picture, and a thin model of a narrow one"
-        )
-
     def run(self, subject: CaseBuild) -> tuple[Link, ...]:
         """Compute every side that there is.
 
@@ -91,6 +82,9 @@ class Equivalent(Check):
             if link.unknown:
                 sentence = f"{what} was not compared with its {link.to} in float64: {link.unknown}."
                 return Verdict(Outcome.INCONCLUSIVE, "function-not-known", sentence, self.name)
+            if link.differences:
+                sentence = f"{what} is not its {link.to}, which was proven: {'; '.join(link.differences)}."
+                return Verdict(Outcome.FAILED, "another-graph", sentence, self.name)
             if not link.error <= LIMIT:
                 worst = next(name for name, error in link.errors.items() if error == link.error or math.isnan(error))
                 sentence = (
@@ -108,48 +102,66 @@ class Equivalent(Check):
     def row(self, finding: tuple[Link, ...]) -> tuple[str, ...]:
         """Return the largest distance."""
         errors = [math.inf if math.isnan(link.error) else link.error for link in finding]
-        return ("-" if any(link.unknown for link in finding) else f"{max(errors):.2e}", f"{LIMIT:.0e}")
+        return (
+            "-" if any(link.unknown or link.differences for link in finding) else f"{max(errors):.2e}",
+            f"{LIMIT:.0e}",
+        )
 
 
 def _links(subject: CaseBuild) -> Iterator[Link]:
     """Yield the comparison of build and module; where they differ, of each with the export that lies between."""
-    case, builder = subject.case, subject.builder
-    if builder.settings.selection.weights == NONE:
-        raise NoReferenceError(f"--sdperf-weights={NONE} builds graphs without values: there is nothing to compute")
-    for why in (drawing(subject.counts), quantized(subject.counts)):
-        if why:
-            raise NoReferenceError(f"the graph holds {why}: it is no function of its inputs and its module's weights")
+    _check_has_values(subject)
+    builder = subject.builder
+    case = subject.case
+    if builder.external is None and builder.reference is None:  # whose graphs have the size that they have
+        case = builder.exact.stand_in(case, case.component)
+    build: Build = subject
+    if case != subject.case:
+        build = builder.build(case, case.component, altered=builder.settings.altered)
     module = builder.module(case.model, case.component) if builder.settings.selection.has_module else None
-    export = _export_of(subject)
+    export = _export_of(case, builder)
     if module is None and export is None:
         raise NoReferenceError(
             "--sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER with the torch weights that they were "
             "exported from, or --sdperf-onnx-reference=FOLDER with a float32 export of them"
         )
-
-    def outputs(one: Build, *, build: Build | None = subject) -> Exact:
-        return builder.exact.of(case, case.component, one, build=build, export=build and export)
+    outputs = functools.partial(builder.exact.of, case, case.component, gpu=subject.gpu)
+    full = (subject.case, subject) if case != subject.case else None
+    at = f" at {case.height}x{case.width}" if full else ""
+    made = outputs(build, export=export, full=full)
+    as_held = functools.partial(outputs, held=made.held, build=build)
 
     def compared(of: str, obtained: Exact, to: str, expected: Exact) -> Link:
-        return Link(of, to, _errors(obtained, expected), obtained.unknown or expected.unknown)
+        return Link(of, f"{to}{at}", _errors(obtained, expected), obtained.unknown or expected.unknown)
 
+    if made.differences:
+        yield Link(BUILD, f"graph{at}", {}, differences=made.differences)
     if module is None:
         assert export is not None
-        yield compared(BUILD, outputs(subject), EXPORT, outputs(export))
-    elif export is not None and export.key == subject.key:
-        yield compared(EXPORT, outputs(export, build=None), MODULE, outputs(module, build=None))
+        yield compared(BUILD, made, EXPORT, as_held(export))
+    elif export is not None and export.key == build.key:
+        yield compared(EXPORT, made, MODULE, outputs(module))
     else:
-        whole = compared(BUILD, outputs(subject), MODULE, outputs(module))
+        whole = compared(BUILD, made, MODULE, as_held(module))
         if export is None or whole.unknown or whole.error <= LIMIT:
             yield whole
         else:  # which of the two makes another function of it
-            yield compared(EXPORT, outputs(export, build=None), MODULE, outputs(module, build=None))
-            yield compared(BUILD, outputs(subject), EXPORT, outputs(export))
+            yield compared(EXPORT, outputs(export), MODULE, outputs(module))
+            yield compared(BUILD, made, EXPORT, as_held(export))
 
 
-def _export_of(subject: CaseBuild) -> Build | None:
+def _check_has_values(subject: CaseBuild) -> None:
+    """Refuse a graph that no weights and inputs determine; what a quantized weight stands for counts as one."""
+    if subject.builder.settings.selection.weights == NONE:
+        raise NoReferenceError(f"--sdperf-weights={NONE} builds graphs without values: there is nothing to compute")
+    counted = {name: nodes for name, nodes in subject.counts.items() if not name.endswith(_STORED)}
+    for why in (drawing(subject.counts), quantized(counted)):
+        if why:
+            raise NoReferenceError(f"the graph holds {why}: it is no function of its inputs and its module's weights")
+
+
+def _export_of(case: Case, builder: Builder) -> Build | None:
     """Return the float32 graph that a build was made of; None for one that was made elsewhere."""
-    case, builder = subject.case, subject.builder
     if builder.reference is not None:
         return builder.unfused_reference(case, case.component, dtype="float32")
     if builder.external is not None:

@@ -135,6 +135,23 @@ def test_inside_a_turn_there_is_no_waiting(tmp_path):
     assert began.is_set()
 
 
+def test_what_can_do_without_a_device_does_not_wait_for_it(tmp_path):
+    thread, over = hold(FIRST, tmp_path)
+    with turns(FIRST, tmp_path, []).alone_if_free("unet of sdxl in float64") as free:
+        assert not free
+    over.set()
+    thread.join(30)
+    mine = turns(FIRST, tmp_path, [])
+    with mine.alone_if_free("unet of sdxl in float64") as free:
+        assert free
+        (path,) = (tmp_path / "locks").glob("*.json")
+        assert json.loads(path.read_text())["what"] == "unet of sdxl in float64"
+        with turns(FIRST, tmp_path, []).alone_if_free("another") as too:
+            assert not too
+    with turns(FIRST, tmp_path, []).alone_if_free("another") as free:
+        assert free
+
+
 def test_on_a_cpu_only_measurements_take_turns(tmp_path):
     with turns(CPU, tmp_path, []).alone_on_gpu("a comparison"):
         pass

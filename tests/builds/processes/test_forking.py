@@ -85,9 +85,17 @@ def test_a_library_that_is_missing_is_missing_in_the_task_alone(tmp_path):
     assert answer_of(tmp_path, "loaded", "no_such_library", "json.tool")["json.tool"] is True
 
 
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF", "SOME_VARIABLE"])
+@pytest.mark.parametrize("name", ["OMP_DYNAMIC", "PYTORCH_CUDA_ALLOC_CONF", "SOME_VARIABLE"])
 def test_libraries_that_were_loaded_under_other_variables_are_loaded_again(tmp_path, name):
     assert forked_with(tmp_path, **{name: "other"}) is None
+
+
+@pytest.mark.parametrize("asked", ["3", ""])
+def test_torch_computes_in_the_threads_of_the_one_who_asks(tmp_path, monkeypatch, asked):
+    """Builds that are made side by side share the cores; what a test asks for later has them all."""
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    answer = answer_of(tmp_path, "threads_of_torch", "torch")
+    assert answer == {"threads": int(asked or len(os.sched_getaffinity(0))), "loaded": True}
 
 
 def test_what_the_runs_of_these_tests_start_is_forked_too(tmp_path, monkeypatch, pytester):

@@ -49,14 +49,14 @@ def test_what_nobody_can_compute_is_never_called_equal():
     )
 
 
-def test_drawn_weights_are_not_computed_for_minutes():
-    check, full = Equivalent(), case(model="sd15", engine="", height=512, width=512, weights="random-0")
-    assert check.not_applicable(full) == (
-        "with drawn weights at 512x512 it takes minutes in float64. --sdperf-resolution=128x128 asks the same of a "
-        "smaller picture, and a thin model of a narrow one"
+def test_a_file_that_is_not_the_one_that_was_proven_is_named_with_its_nodes():
+    apart = ("Conv node_1 has another input 1", "Add node_2 has another input 0")
+    verdict = judged(Link("build", "graph at 128x192", {}, differences=apart), SOUND)
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-graph")
+    assert verdict.sentence == (
+        "The build of the unet of sd15-thin at bias-add is not its graph at 128x192, which was proven: Conv node_1 has "
+        "another input 1; Add node_2 has another input 0."
     )
-    assert check.not_applicable(case(engine="", weights="random-0", height=256, width=256)) == ""
-    assert check.not_applicable(case(engine="", weights="0f3c", height=512, width=512)) == ""
 
 
 def test_its_row_has_the_largest_distance():

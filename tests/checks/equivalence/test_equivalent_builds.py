@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.checks.equivalence.check import LIMIT, Equivalent
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core import progress
+from pytest_sdperf.core.alteration import Alteration, BuildStage
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.settings import Selection, Settings
@@ -30,9 +33,29 @@ from pytest_sdperf.core.values.outcomes import Outcome
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
-def builder_of(catalog, folder: Path, *, in_process: bool, weights: str = "random"):
+class OneScale(Alteration):
+    """Scales a weight of the graph that is loaded."""
+
+    name, about = "one-scale", "One weight is too large."
+
+    def stages(self, component):
+        return (BuildStage.GRAPH,)
+
+    def build(self, stage, source, folder):
+        model = ir.load(source)
+        FAULTS["one scale"](model.graph)
+        ir.save(model, folder / source.name, external_data="model.onnx.data")
+        return True
+
+
+def pytest_sdperf_register(catalog):
+    catalog.add_alteration(OneScale())
+
+
+def builder_of(catalog, folder: Path, *, in_process: bool, weights: str = "random", altered: str = ""):
+    selection = Selection(weights=weights)
     settings = Settings(
-        cache_dir=folder, in_process=in_process, build_timeout_s=300, selection=Selection(weights=weights)
+        cache_dir=folder, in_process=in_process, build_timeout_s=300, selection=selection, altered=altered
     )
     return Builder(catalog, settings, Cache(folder, size_bytes=10**9), say=lambda text: None)
 
@@ -45,7 +68,8 @@ def tiny(tmp_path_factory):
 def subject(builder, optimization, *, model="tiny", component="unet", fuser="native", shapes="static", **fields):
     made = {"fuser": fuser, "exporter": "dynamo", "opset": 18, "shapes": shapes, "height": 128, "width": 128, **fields}
     case = Case(model, component, "", optimization, **made)
-    return CaseBuild(**vars(builder.build(case, component)), case=case, builder=builder)
+    build = builder.build(case, component, altered=builder.settings.altered)
+    return CaseBuild(**vars(build), case=case, builder=builder)
 
 
 def judged(build):
@@ -130,6 +154,96 @@ def test_a_node_without_a_definition_makes_nobody_equal(tiny, tmp_path):
     assert verdict.sentence.endswith(": it has no definition.")
 
 
+LARGE = {"height": 1024, "width": 1024}
+
+
+@pytest.mark.parametrize("fuser", ["native", "ort"])
+def test_a_large_static_graph_is_proven_at_a_small_size(tiny, fuser):
+    found = Equivalent().run(subject(tiny, "bias-add", fuser=fuser, **LARGE))
+    assert [(link.of, link.to, link.differences) for link in found] == [("build", "torch module at 128x192", ())]
+    assert 0 < found[0].error < LIMIT
+    small = Equivalent().run(subject(tiny, "bias-add", fuser=fuser, batch_size=2, height=128, width=192))
+    assert [link.errors for link in found] == [link.errors for link in small]
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("one number", r"(MatMul|Gemm) \S+ has another input \d"),
+        ("epsilon", r"LayerNormalization \S+ has another epsilon"),
+        (
+            "two norms exchanged",
+            r"SkipLayerNormalization \S+ has another input 2; SkipLayerNormalization \S+ has another ",
+        ),
+        ("a bias lost", r"SkipLayerNormalization \S+ has another input 4"),
+    ],
+)
+def test_what_tells_the_large_file_from_the_small_one_is_named(tiny, tmp_path, name, named):
+    verdict = judged(altered(subject(tiny, "bias-add", **LARGE), tmp_path, FAULTS[name]))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-graph")
+    told = r"^The build of the unet of tiny at bias-add is not its graph at 128x192, which was proven: "
+    assert re.match(told + named, verdict.sentence), verdict.sentence
+
+
+def test_what_alters_a_run_alters_the_small_graph_too(tmp_path):
+    catalog = tiny_model.make_catalog()
+    with catalog.owned_by(registrar_of(sys.modules[__name__])):
+        pytest_sdperf_register(catalog)
+    builder = builder_of(catalog, tmp_path, in_process=True, altered="one-scale")
+    verdict = judged(subject(builder, "bias-add", **LARGE))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function")
+
+
+def quantize(graph):
+    """Store every matrix as bytes, with one step for each."""
+    for value in [one for one in graph.initializers.values() if len(one.shape) == 2]:
+        array = value.const_value.numpy()
+        step = np.float32(np.abs(array).max() / 127)
+        stored = {"bytes": np.round(array / step).astype(np.int8), "step": np.array(step)}
+        held = [ir.Value(name=f"{value.name}_{name}", const_value=ir.tensor(one)) for name, one in stored.items()]
+        for one in held:
+            one.const_value.name, one.dtype, one.shape = one.name, one.const_value.dtype, one.const_value.shape
+            graph.register_initializer(one)
+        node = ir.node("DequantizeLinear", held)
+        ir.convenience.replace_all_uses_with(value, node.outputs[0])
+        graph.insert_before(graph[0], node)
+        del graph.initializers[value.name]
+
+
+def quantized(build, folder, edit):
+    made = altered(build, folder, lambda graph: (edit(graph), quantize(graph)))
+    counts = {**build.counts, "::DequantizeLinear": 8}
+    return dataclasses.replace(made, counts=counts)
+
+
+def test_of_quantized_weights_counts_what_they_stand_for(tiny, tmp_path):
+    verdict = judged(quantized(subject(tiny, "fp32", fuser=""), tmp_path, lambda graph: None))
+    assert (verdict.outcome, verdict.code) == (Outcome.PASSED, "same-function"), verdict.sentence
+
+
+@pytest.mark.parametrize("name", ["one scale", "epsilon"])
+def test_of_quantized_weights_everything_else_counts(tiny, tmp_path, name):
+    def edit(graph):
+        if name == "epsilon":
+            epsilon(graph)
+        else:
+            bias = next(one for one in graph.initializers.values() if len(one.shape) == 1)
+            bias.const_value = ir.tensor(bias.const_value.numpy() * np.float32(1.02), name=bias.name)
+
+    verdict = judged(quantized(subject(tiny, "fp32", fuser=""), tmp_path, edit))
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "another-function"), verdict.sentence
+
+
+def test_a_graph_that_rounds_what_flows_through_it_is_left_out(tiny):
+    build = subject(tiny, "fp32", fuser="")
+    rounding = dataclasses.replace(build, counts={**build.counts, "::DequantizeLinear": 8, "::QuantizeLinear": 4})
+    with pytest.raises(NoReferenceError) as refused:
+        Equivalent().run(rounding)
+    assert str(refused.value) == (
+        "the graph holds 4 QuantizeLinear: it is no function of its inputs and its module's weights"
+    )
+
+
 def test_without_values_there_is_nothing_to_compare(tmp_path):
     builder = builder_of(tiny_model.make_catalog(), tmp_path, in_process=True, weights="none")
     with pytest.raises(NoReferenceError, match=r"^--sdperf-weights=none builds graphs without values"):
@@ -143,6 +257,16 @@ def test_what_was_computed_is_not_computed_again(tiny):
     with progress.watched_by(Seen(said)):
         assert Equivalent().run(dataclasses.replace(build, builder=again)) == before
     assert said == []
+
+
+def test_builds_that_hold_the_parameters_alike_share_the_values_of_the_module(tmp_path):
+    said = []
+    builder = builder_of(tiny_model.make_catalog(), tmp_path, in_process=True)
+    with progress.watched_by(Seen(said)):
+        for fuser in ("native", "ort"):
+            Equivalent().run(subject(builder, "bias-add", fuser=fuser))
+    computed = [text for text in said if text.endswith("in float64")]
+    assert computed == [f"computing the {what} of tiny unet in float64" for what in ("graph", "module", "graph")]
 
 
 # Faults that comparing the outputs of half precision with its own limit passed, each at a whole UNet.

@@ -36,6 +36,7 @@ from pytest_sdperf.checks.pipelines.calibrator import calibrate
 from pytest_sdperf.checks.pipelines.measure import timing_plan
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Build, Case, Measurement
@@ -131,6 +132,14 @@ class Session:
             say=self.say,
             run=self.run.token,
         )
+
+    @property
+    def gpu(self) -> RunContext | None:
+        """Where what needs no device may be computed, too; None without a GPU, and where it is not in this machine."""
+        if self.run.device_kind != "cpu":
+            with contextlib.suppress(SdperfError):
+                return self.context
+        return None
 
     def calibration(self, case: Case) -> Calibration | None:
         """Return what the device itself does, measured once; None where nothing can measure it, which is said once.

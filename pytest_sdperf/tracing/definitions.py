@@ -72,10 +72,13 @@ def _reshape(x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
 def _slice(x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None) -> Tensor:
     along = list(range(len(starts))) if axes is None else ints(axes)
     by = [1] * len(starts) if steps is None else ints(steps)
-    index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(ints(starts), ints(ends), along, by, strict=True):
-        index[axis] = slice(*slice(start, end, step).indices(x.shape[axis]))
-    return x[tuple(index)]
+        places = range(*slice(start, end, step).indices(x.shape[axis]))
+        if step > 0:
+            x = x[(slice(None),) * (axis % x.ndim) + (slice(places.start, places.stop, step),)]
+        else:  # torch's own slices go forwards alone
+            x = x.index_select(axis, torch.tensor(places, dtype=torch.int64, device=x.device))
+    return x
 
 
 def _squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:

@@ -19,7 +19,7 @@ from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device
-from pytest_sdperf.core.errors import BaselineError, EngineMissingError
+from pytest_sdperf.core.errors import BaselineError, DeviceMissingError, EngineMissingError
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Outcome
@@ -110,6 +110,20 @@ def test_a_damaged_file_of_an_older_release_ends_the_run_before_its_first_test(s
         f"quotes. Nothing was written to it. Restore it from version control, or move it away and record it again "
         f"with --sdperf-update-baselines."
     )
+
+
+def test_what_needs_no_device_may_use_a_gpu_that_is_there(session):
+    session.run.probe = lambda: None
+    assert session.gpu is None
+    session.run.device_kind = "cuda"
+    assert session.gpu is session.context
+
+    def missing():
+        raise DeviceMissingError("there is no GPU")
+
+    session.run.device = missing
+    del session.context
+    assert session.gpu is None
 
 
 def test_cores_are_shared_and_given_back(session, monkeypatch):

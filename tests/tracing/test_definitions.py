@@ -128,6 +128,16 @@ def test_whole_numbers(op_type):
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
+@pytest.mark.parametrize(("start", "end", "step"), [(0, 9, 1), (1, -1, 2), (-1, -99, -1), (4, 0, -2), (3, 3, 1)])
+def test_slice(start, end, step):
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    one = {name: np.array([said, 1]) for name, said in (("starts", start), ("ends", end))}
+    expected, found = both("Slice", {"x": x}, {**one, "axes": np.array([0, 1]), "steps": np.array([step, 1])})
+    expected_last, found_last = both("Slice", {"x": x}, {"starts": one["starts"][:1], "ends": one["ends"][:1]})
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found_last, expected_last)
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, 3, -1, -3])
 def test_flatten(axis):
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -112,7 +112,9 @@ def _links(subject: CaseBuild) -> Iterator[Link]:
     """Yield the comparison of build and module; where they differ, of each with the export that lies between."""
     _check_has_values(subject)
     builder = subject.builder
-    case = subject.case if builder.external else builder.exact.stand_in(subject.case, subject.case.component)
+    case = subject.case
+    if builder.external is None and builder.reference is None:  # whose graphs have the size that they have
+        case = builder.exact.stand_in(case, case.component)
     build: Build = subject
     if case != subject.case:
         build = builder.build(case, case.component, altered=builder.settings.altered)

@@ -259,6 +259,16 @@ def test_what_was_computed_is_not_computed_again(tiny):
     assert said == []
 
 
+def test_builds_that_hold_the_parameters_alike_share_the_values_of_the_module(tmp_path):
+    said = []
+    builder = builder_of(tiny_model.make_catalog(), tmp_path, in_process=True)
+    with progress.watched_by(Seen(said)):
+        for fuser in ("native", "ort"):
+            Equivalent().run(subject(builder, "bias-add", fuser=fuser))
+    computed = [text for text in said if text.endswith("in float64")]
+    assert computed == [f"computing the {what} of tiny unet in float64" for what in ("graph", "module", "graph")]
+
+
 # Faults that comparing the outputs of half precision with its own limit passed, each at a whole UNet.
 
 

@@ -20,14 +20,14 @@ VARIABLE = "SDPERF_TEST_CALIBRATIONS"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main() -> Iterator[None]:
-    from pytest_sdperf.builds.processes import forking, process  # not before pytest has looked at its modules
+    from pytest_sdperf.builds.processes import process  # not before pytest has looked at its modules
     from pytest_sdperf.checks.pipelines import measure
     from pytest_sdperf.plugin import session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "calibrate", _kept(session.calibrate))
         patch.setattr(measure, "MOST_REPLACED", 0)
-        patch.setattr(process, "started", functools.partial(process.started, libraries=forking.MODULES))
+        patch.setattr(process, "started", functools.partial(process.started, libraries=["numpy"]))
         return (yield)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
+import forked_pytest
 import pytest
 from external_folders import make_unet, write
 
@@ -64,6 +65,16 @@ REFUSED = [
 
 
 @pytest.fixture
+def run_apart(pytester, monkeypatch):
+    """Run pytest in a process of its own, in which neither torch nor onnxruntime is loaded."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parent), prepend=os.pathsep)
+    names = ("no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "pytest_sdperf.short_fixtures", "door_toys")
+    loaded = [word for name in names for word in ("-p", name)]
+    return lambda *flags: forked_pytest.run(pytester, *loaded, "--sdperf-onnx-dir=given", *flags)
+
+
+@pytest.fixture
 def given(pytester):
     write(pytester.path / "given", "unet", make_unet())
     pytester.makepyfile("def test_graph(case): pass")
@@ -87,7 +98,7 @@ def test_the_folder_may_be_named_in_the_ini_file(sdperf, given, pytester):
     sdperf("--sdperf-engine=ort-cpu").assert_outcomes(passed=1)
 
 
-def test_collecting_imports_neither_torch_nor_onnxruntime(sdperf, given, pytester):
+def test_collecting_imports_neither_torch_nor_onnxruntime(run_apart, given, pytester):
     pytester.makeconftest(
         """
         import sys
@@ -96,19 +107,7 @@ def test_collecting_imports_neither_torch_nor_onnxruntime(sdperf, given, pyteste
             assert not {"torch", "onnxruntime"} & set(sys.modules)
         """
     )
-    command = (
-        "-p",
-        "no:pytest_sdperf.builtins",
-        "-p",
-        "pytest_sdperf.plugin",
-        "-p",
-        "pytest_sdperf.short_fixtures",
-        "-p",
-        "door_toys",
-        "--collect-only",
-        "-q",
-    )
-    result = pytester.runpytest_subprocess(*command, "--sdperf-onnx-dir=given")
+    result = run_apart("--collect-only", "-q")
     assert result.ret == 0
     assert any("from-external" in line for line in result.outlines)
 
@@ -140,15 +139,11 @@ EXPECTED = "Expected: sample float [2, 16, 32], timestep float32 [] and out_samp
 
 
 @pytest.fixture
-def run_tiny(pytester, monkeypatch):
+def run_tiny(pytester, run_apart):
     """Run three tests of the model `tiny`, in a process that may load neither torch nor onnxruntime."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTHONPATH", str(pathlib.Path(__file__).parent), prepend=os.pathsep)
     pytester.makeconftest(TINY)
     pytester.makepyfile(TESTS)
-    names = ("no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "pytest_sdperf.short_fixtures", "door_toys")
-    loaded = [word for name in names for word in ("-p", name)]
-    return lambda *flags: pytester.runpytest_subprocess(*loaded, "--sdperf-onnx-dir=given", *OF_TINY, *flags)
+    return lambda *flags: run_apart(*OF_TINY, *flags)
 
 
 def damaged(folder):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_pytest
 import pytest
 
 from pytest_sdperf import cli
@@ -55,10 +56,10 @@ def test_the_suites_of_a_source_tree_have_the_name_that_they_have_in_the_wheel(p
     ours = ["-p", "pytest_sdperf.plugin", "--sdperf-component=unet", "--collect-only", "-q"]
     every = len(list((Path(__file__).parents[2] / "suites").glob("test_*.py")))
     for name, files in {"pytest_sdperf.suites": every, "pytest_sdperf.suites.test_fusions": 1}.items():
-        result = pytester.runpytest_subprocess(*ours, "--pyargs", name)
+        result = forked_pytest.run(pytester, *ours, "--pyargs", name)
         assert result.ret == 0, result.stderr.str()
         assert len({line.partition("::")[0] for line in result.outlines if "::" in line}) == files
-    assert pytester.runpytest_subprocess(*ours, "--pyargs", "pytest_sdperf.suites.test_nothing").ret == 4
+    assert forked_pytest.run(pytester, *ours, "--pyargs", "pytest_sdperf.suites.test_nothing").ret == 4
 
 
 def test_cache_info_says_how_much_there_is(folder, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import forked_pytest
 import pytest
 from sample_values import case, session, stored
 
@@ -255,6 +256,6 @@ def test_a_plan_loads_neither_torch_nor_onnxruntime(pytester):
             print("LOADED", sorted({"torch", "onnxruntime", "onnx", "diffusers", "transformers"} & set(sys.modules)))
         """
     )
-    result = pytester.runpytest_subprocess(*PLAN)
+    result = forked_pytest.run(pytester, *PLAN)
     assert result.ret == 0
     assert "LOADED []" in result.outlines

@@ -6,17 +6,12 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.keys import reference_keys
-from pytest_sdperf.core.files.arrays import load_arrays
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+from pytest_sdperf.core.files.arrays import Arrays, load_arrays
 
 Compute = Callable[[Sequence[str]], Mapping[str, Any]]  # names -> path of an npz file by name
 

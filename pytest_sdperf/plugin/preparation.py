@@ -119,11 +119,7 @@ def _builds(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[st
 
 
 def _build(session: Session, case: Case, component: str) -> Step:
-    def step() -> None:
-        with session.holds.about(case):
-            session.build(case, component)
-
-    return step
+    return lambda: session.build(case, component)
 
 
 def _counts(session: Session, case: Case) -> Step:
@@ -201,8 +197,7 @@ def _run(session: Session, case: Case) -> Step:
         if not which.is_comparable(session.runner(case)):
             return
         session.say(f"running {in_words(case)}")
-        with session.holds.about(case):
-            session.runner(case).run_ahead()
+        session.runner(case).run_ahead()
 
     return step
 

@@ -11,7 +11,6 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
-from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.purposes import COUNTS, SPEED
 from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.references import of_case, which
@@ -28,7 +27,6 @@ class Recorder:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
         builtins.pytest_sdperf_register(self.run.catalog)
         self.cores, self.shared, self._fails = 2, False, fails
-        self.holds = ReferenceCounts(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(
             expected_counts=lambda model, component, optimization: self.note("counts", component),

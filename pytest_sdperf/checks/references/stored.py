@@ -41,7 +41,7 @@ class Stored:
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of those that have yet to be computed."""
-        return tuple(name for name, key in self.keys.items() if not self.cache.has(key))
+        return tuple(name for name, key in self.keys.items() if self.cache.find(key) is None)
 
     def read(self) -> dict[str, Arrays]:
         """Return arrays by output name, under each name; what is not there yet is computed at once."""

@@ -15,11 +15,11 @@ from pytest_sdperf.acceptance.sessions import Provenance, driver_of, moved, sess
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
-from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.checks.pipelines.tables.stored import change, told
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import doubt
 from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.git import is_tracked
 from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome

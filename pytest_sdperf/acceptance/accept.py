@@ -9,8 +9,7 @@ import msgspec
 
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.candidates import State
-from pytest_sdperf.acceptance.options import AcceptOptions
-from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.acceptance.refusals import AcceptOptions, refusals
 from pytest_sdperf.acceptance.sessions import Provenance, driver_of, moved, session_of, under
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import BaselineFiles

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_sdperf.acceptance.accept import accept, counts_to_keep
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
-from pytest_sdperf.acceptance.options import AcceptOptions
+from pytest_sdperf.acceptance.refusals import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance
 from pytest_sdperf.baselines import counts, published
 from pytest_sdperf.baselines.shipped import measured

@@ -16,8 +16,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.checks.agreement.tensors import relative_l2
 from pytest_sdperf.checks.references.derived import graph_runner
-from pytest_sdperf.checks.references.keys import TORCH
-from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.checks.references.stored import TORCH, Stored
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import Array, Arrays, load_arrays

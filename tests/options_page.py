@@ -15,7 +15,6 @@ from pathlib import Path
 from pytest_sdperf.cases.options.conflicts import CONFLICTS
 from pytest_sdperf.cases.options.flags import BY_NAME, GROUPS
 from pytest_sdperf.cases.options.option import Option
-from pytest_sdperf.cli.options import PAGES
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "options.md"
@@ -31,10 +30,9 @@ def section(option: Option) -> str:
     if beside:
         told = (f"{', '.join(spellings)} ({why})" for why, spellings in beside.items())
         words.append(f"Cannot be combined with {'; '.join(told)}.")
-    if option.name in PAGES:
-        page = PAGES[option.name]
-        title = (DOCS / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        words.append(f"See [{title}]({page}.md).")
+    if option.page != "options":
+        title = (DOCS / f"{option.page}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        words.append(f"See [{title}]({option.page}.md).")
     text = textwrap.fill(" ".join(words), 120, break_on_hyphens=False, break_long_words=False)
     return f"### `{option.usage}`\n\n{text}"
 

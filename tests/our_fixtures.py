@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_sdperf.cases.purposes import PURPOSES
 from pytest_sdperf.checks.builtins import pytest_sdperf_register
 from pytest_sdperf.core.catalog import Catalog
-from pytest_sdperf.plugin import fixtures
 
 
 def our_fixtures() -> list[str]:
@@ -13,7 +13,7 @@ def our_fixtures() -> list[str]:
     pytest_sdperf_register(catalog)
     return sorted(
         [
-            *fixtures.__all__,
+            *PURPOSES,
             *{f"sdperf_{one.beside or one.fixture or one.name}" for one in catalog.checks.items().values()},
         ]
     )

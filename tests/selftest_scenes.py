@@ -8,8 +8,7 @@ import random
 
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.selftest.records import SelfTestRun, SelfTests, key_of
-from pytest_sdperf.plugin.selftest.rows import rows_of
-from pytest_sdperf.plugin.selftest.schedule import slowdowns
+from pytest_sdperf.plugin.selftest.rows import rows_of, slowdowns
 
 GPU_CASE = Case("sd15", "unet", "ort-cuda", "bias-add")
 CPU_CASE = Case("sd15-thin", "unet", "ort-cpu", "fp16", height=128, width=128)

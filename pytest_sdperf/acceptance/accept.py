@@ -9,17 +9,16 @@ import msgspec
 
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.candidates import State
-from pytest_sdperf.acceptance.options import AcceptOptions
-from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.acceptance.refusals import AcceptOptions, refusals
 from pytest_sdperf.acceptance.sessions import Provenance, driver_of, moved, session_of, under
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
-from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.checks.pipelines.tables.stored import change, told
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import doubt
 from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.git import is_tracked
 from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.acceptance.options import AcceptOptions
-from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.acceptance.refusals import AcceptOptions, refusals
 from pytest_sdperf.acceptance.sessions import Provenance, session_of
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import rounded, update

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines.earlier import current_key
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
+from pytest_sdperf.baselines.stored import current_key
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.values.check import Counted

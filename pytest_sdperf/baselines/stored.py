@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from pytest_sdperf.baselines.earlier import from_schema_1
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
@@ -230,3 +229,24 @@ def _refuse(path: Path, why: str) -> NoReturn:
         f"baseline file {path} {why}. Nothing was written to it. Restore it from version control "
         f"(git checkout -- {path.name}), or move it away and record it again with --sdperf-update-baselines."
     )
+
+
+_NAMES: dict[str, str] = {"floating": "dtype", "vae_floating": "vae_dtype"}
+_GIVEN, _EXTERNAL = "given", "external"
+
+
+def from_schema_1(data: Any) -> Any:
+    """Return the content of a file of schema 1 under the names of schema 2: dtypes, and graphs exported elsewhere."""
+    if isinstance(data, list):
+        return [from_schema_1(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    renamed = {current_key(_NAMES.get(str(name), str(name))): from_schema_1(value) for name, value in data.items()}
+    if renamed.get("exporter") == _GIVEN:
+        renamed["exporter"] = _EXTERNAL
+    return renamed
+
+
+def current_key(key: str) -> str:
+    """Return the key of a case as this version writes it."""
+    return key.replace(f" exporter={_GIVEN} ", f" exporter={_EXTERNAL} ")

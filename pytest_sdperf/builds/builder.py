@@ -121,6 +121,8 @@ class Builder:
         lowered = engine is not None and any(map(engine.lowers, exporter.optimizations(case)))
         if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
+        for entry in reversed(made):  # what others are made of is the last to go
+            self._cache.use(entry)
         return steps.onnx_build(*made, dtype=dtype)
 
     def module(self, model_name: str, component: str) -> Build:

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,13 +25,15 @@ from pytest_sdperf.builds.leases import Leases
 from pytest_sdperf.builds.manifest import MANIFEST, manifest_of, used_s, verify
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import CacheError
-from pytest_sdperf.core.files.disk import disk_errors, folder_bytes
+from pytest_sdperf.core.files.disk import disk_errors, folder_bytes, free_bytes
 from pytest_sdperf.core.units import disk_size
 from pytest_sdperf.core.values.artifact import UNKNOWN, Built
 
 Make = Callable[[Path], dict[str, Any]]
 # Not every file system keeps locks; on one that does not, only its age protects what another process loads.
 RECENT_S = 600.0
+# Of the room on a disk: others write to it, too.
+_OF_DISK = 0.95
 # Reading so much takes about a second, and nobody should wonder what happens meanwhile.
 _TOLD_BYTES = 10**9
 
@@ -81,18 +83,12 @@ class Cache:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        size_bytes: int,
-        say: Callable[[str], None] = lambda text: None,
-        built: Built = UNKNOWN,
-        note: Callable[[str], None] = lambda key: None,
+        self, folder: Path, *, size_bytes: int, say: Callable[[str], None] = lambda text: None, built: Built = UNKNOWN
     ) -> None:
         self.folder = folder
         self.size_bytes = size_bytes
         self._built = built  # by this run
-        self._say, self._note = say, note  # a line of progress; every key that is asked for
+        self._say = say  # a line of progress
         self._entries = folder / "entries"
         self._locks = KeyLocks(folder / "locks", say=say)
         self._uses = Leases(folder / "uses")
@@ -116,10 +112,9 @@ class Cache:
         Raises:
             CacheError: The folder cannot be read.
         """
-        self._note(key)
         used = self._in_use.get(key)
         if used is not None and used.path.is_dir():
-            return self._use(used)
+            return self.use(used)
         with disk_errors(self.folder):
             return self._take(key)
 
@@ -134,7 +129,7 @@ class Cache:
             with self._locks.wait_for(key):
                 # Another process may have built it while this one waited for the lock.
                 entry = self._read(key, silent=True) or self._build(key, make)
-        self._use(entry)
+        self.use(entry)
         if entry.made:
             self.prune(self.size_bytes, spare_recent=True)
         return entry
@@ -152,17 +147,19 @@ class Cache:
         with ThreadPoolExecutor(threads, thread_name_prefix="sdperf-check") as pool:
             list(pool.map(lambda entry: self._take(entry.key, silent=True), found))
 
-    def release(self, keys: Iterable[str]) -> None:
-        """Let entries go that this process needs no longer: they may be removed, and perhaps are at once."""
-        gone = [key for key in keys if self._in_use.pop(key, None) is not None]
-        if gone:
-            with contextlib.suppress(OSError, CacheError):  # what cannot be written to cannot be pruned
-                self._uses.remove(gone)
-                self.prune(self.size_bytes, spare_recent=True)
+    def make_room(self, *, own: bool = True) -> bool:
+        """Let the least recently used entries go until one more like the largest fits; return whether it does.
 
-    def has(self, key: str) -> bool:
-        """Whether an entry is there and whole; another process may still remove it."""
-        return key in self._in_use or self._read(key) is not None
+        Args:
+            own: Whether those of this process may go, too.
+        """
+        if (missing := self._missing_bytes()) > 0:
+            with contextlib.suppress(OSError, CacheError):  # what cannot be written to cannot be pruned
+                if own:
+                    self._uses.remove(self._in_use)
+                    self._in_use.clear()
+                self.prune(self.info().size_bytes - missing, spare_recent=True)
+        return self._missing_bytes() <= 0
 
     def peek(self, key: str) -> Entry | None:
         """Return an entry if it is there with files of the recorded sizes, which is all that is looked at."""
@@ -173,7 +170,7 @@ class Cache:
         found = self._by_age()
         return Info(self.folder, len(found), sum(folder_bytes(path) for path in found), tuple(p.name for p in found))
 
-    def prune(self, size_bytes: int, *, spare_recent: bool = False, spare: Collection[str] = ()) -> tuple[str, ...]:
+    def prune(self, size_bytes: int, *, spare_recent: bool = False) -> tuple[str, ...]:
         """Remove the least recently used entries until at most `size_bytes` remain; return the removed keys.
 
         An entry that a running process uses or builds stays. What ended processes left is removed.
@@ -181,7 +178,6 @@ class Cache:
         Args:
             size_bytes: What may stay.
             spare_recent: Keep what others used within the last `RECENT_S`, too.
-            spare: Keep these, too.
 
         Raises:
             CacheError: The folder cannot be written.
@@ -191,7 +187,7 @@ class Cache:
             sizes = {path: folder_bytes(path) for path in self._by_age()}
             total = sum(sizes.values())
             with self._uses.door():
-                kept = self._uses.held().union(spare)
+                kept = self._uses.held()
                 for path, size in sizes.items():
                     if total <= size_bytes:
                         break
@@ -206,14 +202,14 @@ class Cache:
         return tuple(removed)
 
     def _take(self, key: str, *, silent: bool = False) -> Entry | None:
-        # Announced before it is read, or another process may remove it in between. What cannot be written to cannot be
-        # pruned, and still serves what it holds.
+        # Before it is read, or another process may remove it in between. A disk that is read-only serves what it holds.
         with contextlib.suppress(OSError):
             self._uses.add(key)
         entry = self._read(key, silent=silent)
-        return self._use(entry) if entry is not None else None
+        return self.use(entry) if entry is not None else None
 
-    def _use(self, entry: Entry) -> Entry:
+    def use(self, entry: Entry) -> Entry:
+        """Take an entry as one that is used now."""
         self._in_use[entry.key] = dataclasses.replace(entry, made=False)
         # A cache on a read-only disk still serves what it holds; only its ages stand still.
         with contextlib.suppress(OSError):
@@ -221,6 +217,11 @@ class Cache:
             os.utime(entry.path / MANIFEST)
             self._uses.touched(entry.key, before_s=before_s, now_s=used_s(entry.path))
         return entry
+
+    def _missing_bytes(self) -> int:
+        sizes = [folder_bytes(path) for path in self._by_age()]
+        room = min(self.size_bytes - sum(sizes), int(_OF_DISK * free_bytes(self.folder)))
+        return max(sizes, default=0) - room
 
     def _is_recent(self, path: Path) -> bool:
         return clock.wall_s() - self._uses.by_others_s(path.name, used_s(path)) < RECENT_S

@@ -34,12 +34,13 @@ _VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")
 
 
 def modules_of(*things: object) -> list[str]:
-    """Return the modules of the classes of things, and of all classes that these derive from.
+    """Return the modules of the classes of things, of all classes that these derive from, and of named rewrites.
 
     What a thing does may be written down in any of them, whichever package it belongs to.
     """
     kinds = [kind for thing in things for kind in type(thing).__mro__]
-    names = dict.fromkeys(kind.__module__ for kind in kinds)
+    named = (name.partition(":")[0] for thing in things for name in getattr(thing, "rewrites", ()))
+    names = dict.fromkeys([*(kind.__module__ for kind in kinds), *named])
     return [name for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
 
 

@@ -5,37 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pytest_sdperf.cases.options.flags import GROUPS, OPTIONS
 from pytest_sdperf.cli.command import Commands
 
-# The page that says most of an option; of all the others docs/options.md does.
-PAGES: Mapping[str, str] = {
-    name: page
-    for page, names in {
-        "baselines": ("update-baselines", "reason", "pool", "baselines"),
-        "ci": ("json",),
-        "engines": ("engine",),
-        "faults": ("plant",),
-        "fusions": ("optimization", "fuser", "exporter", "force-fp32-ops", "explain"),
-        "locating": ("locate", "repro", "repro-weights"),
-        "own-pipeline": ("onnx-dir", "onnx-reference", "pipeline"),
-        "plan": ("plan", "time-budget", "resume"),
-        "precision": ("images",),
-        "replay": ("repeats", "resolutions"),
-        "selftest": ("selftest",),
-        "semantics": ("prompts",),
-        "verdicts": (
-            "processes",
-            "max-processes",
-            "ab",
-            "fail-on",
-            "min-effect",
-        ),
-    }.items()
-    for name in names
-}
 _HEAD = (
     f"{len(OPTIONS)} options. Each can be typed as it stands here; be an ini value of pytest, sdperf_batch_size = 4; "
     "or stand under [tool.sdperf] in pyproject.toml, batch-size = 4. A spelling in brackets works under `sdperf run`, "
@@ -58,7 +32,7 @@ def option_lines(_: argparse.Namespace) -> Iterator[str]:
         yield title
         for option in options:
             yield f"  {option.usage}" + (f" (--{option.name})" if option.short else "")
-            text = f"{option.help} See docs/{PAGES.get(option.name, 'options')}.md."
+            text = f"{option.help} See docs/{option.page}.md."
             yield from _wrapped(text, width, indent=" " * 6)
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.files.arrays import Arrays as Arrays  # noqa: PLC0414 - these are re-exported for plug-ins
 from pytest_sdperf.core.interpreter import install_command
-from pytest_sdperf.core.model import Arrays as Arrays  # noqa: PLC0414 - these are re-exported for plug-ins
 from pytest_sdperf.core.model import Model as Model  # noqa: PLC0414
 from pytest_sdperf.core.optimization import Optimization as Optimization  # noqa: PLC0414
 from pytest_sdperf.core.values import Build, Workload

@@ -6,18 +6,15 @@ Standard library only at import time: workers import this under foreign interpre
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.errors import WeightsError
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-
-Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
 
 class Model(ABC):

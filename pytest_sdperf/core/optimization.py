@@ -5,6 +5,7 @@ Standard library only at import time: workers import this under foreign interpre
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ class Optimization(ABC):
             latter.
         forms: Operator of this optimization -> `domain::op[form]`: what it is counted as instead where it has taken in
             more.
+        rewrites: Classes of the rewrites of the fuser `native`, `module:Class`, in the order in which they are applied;
+            they are imported where a graph is fused.
         replaces: Operators of which this optimization leaves none, where it makes any of its own.
     """
 
@@ -36,11 +39,12 @@ class Optimization(ABC):
     ort_options: tuple[str, ...] = ()
     takes_in: Mapping[str, str] = {}
     forms: Mapping[str, tuple[str, ...]] = {}
+    rewrites: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
 
     def fusions(self) -> tuple[Fusion, ...]:
-        """Return the rewrites of the fuser `native`, in the order in which they are applied; none by default."""
-        return ()
+        """Return the rewrites, by default those that are named."""
+        return tuple(pkgutil.resolve_name(name)() for name in self.rewrites)
 
     @property
     def operators(self) -> tuple[str, ...]:

@@ -37,12 +37,15 @@ from pytest_sdperf.plugin import (
     time_budget,
 )
 from pytest_sdperf.plugin import session as sdperf_session
-from pytest_sdperf.plugin.external_fit import check_external
+from pytest_sdperf.plugin.fit import check_external
 from pytest_sdperf.plugin.fixtures import checks
 from pytest_sdperf.report.output_files import check_baselines, check_cache, check_outputs
 from pytest_sdperf.report.unused import asked_axes
 
-pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.checks.builtins", "pytest_sdperf.plugin.fixtures")
+pytest_plugins = (
+    "pytest_sdperf.builtins", "pytest_sdperf.checks.builtins", "pytest_sdperf.plugin.fixtures.cases",
+    "pytest_sdperf.plugin.fixtures.measurements",
+)  # fmt: skip
 
 _REFUSAL = "sdperf_refusal"
 

@@ -19,7 +19,7 @@ from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.machine.device_choice import asked_kind
 from pytest_sdperf.engines.external_pipeline import ExternalPipelineEngine
 from pytest_sdperf.models.external_pipeline import external_model
-from pytest_sdperf.plugin.engine_fit import check_engines_fit
+from pytest_sdperf.plugin.fit import check_engines_fit
 from pytest_sdperf.plugin.run import CHOSEN, TOKEN, Run
 
 

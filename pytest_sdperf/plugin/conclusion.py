@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from pytest_sdperf.acceptance.accept import accept, counts_to_keep
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
-from pytest_sdperf.acceptance.options import AcceptOptions
+from pytest_sdperf.acceptance.refusals import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance
 from pytest_sdperf.baselines import counts, published
 from pytest_sdperf.baselines.shipped import measured
-from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.run_status import run_status
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.git import is_tracked
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.tolerances import idle

@@ -116,22 +116,14 @@ def _builds(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[st
         for name in filter(None, names):
             export = (case.exporter, str(case.opset), case.shapes, str(shapes_only(case.workload)))
             key = (case.optimization, case.fuser)
-            found.setdefault((case.model, name, *export), {}).setdefault(key, _build(session, case, name))
+            found.setdefault((case.model, name, *export), {}).setdefault(
+                key, functools.partial(session.build, case, name)
+            )
         if COUNTS in need.checks:
-            found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
+            found.setdefault((case.model, "counts"), {})["counts"] = functools.partial(
+                session.builder.expected_counts, case.model, case.component, case.optimization
+            )
     return {place: list(steps.values()) for place, steps in found.items()}
-
-
-def _build(session: Session, case: Case, component: str) -> Step:
-    def step() -> None:
-        with session.holds.about(case):
-            session.build(case, component)
-
-    return step
-
-
-def _counts(session: Session, case: Case) -> Step:
-    return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
 
 
 def _works(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
@@ -143,12 +135,8 @@ def _works(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str
         case, model = need.case, session.run.catalog.models.get(need.case.model)
         for name in filter(None, parts_of(model, case.component)):
             place = (case.model, "work", name, str(shapes_only(case.workload)))
-            found.setdefault(place, [_work(session, case, name)])
+            found.setdefault(place, [functools.partial(session.builder.work.of, case.model, name, case.workload)])
     return found
-
-
-def _work(session: Session, case: Case, component: str) -> Step:
-    return lambda: session.builder.work.of(case.model, component, case.workload)
 
 
 def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
@@ -168,7 +156,7 @@ def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tupl
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, dtypes in wanted.values():
         place = (runner.case.model, runner.case.component)
-        steps.setdefault(place, []).append(_reference(runner, tuple(dtypes)))
+        steps.setdefault(place, []).append(functools.partial(of_case.references, runner, tuple(dtypes)))
     return steps
 
 
@@ -204,11 +192,6 @@ def _run(session: Session, case: Case) -> Step:
     def step() -> None:
         if not which.is_comparable(session.runner(case)):
             return
-        with session.holds.about(case):
-            session.runner(case).run_ahead()
+        session.runner(case).run_ahead()
 
     return step
-
-
-def _reference(runner: CaseRunner, dtypes: tuple[str, ...]) -> Step:
-    return lambda: of_case.references(runner, dtypes)

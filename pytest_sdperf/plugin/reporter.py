@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shlex
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
@@ -12,14 +13,13 @@ import pytest
 from pytest_sdperf.cases.items import case_of, is_skipped, narrows, uses_our_case
 from pytest_sdperf.cases.purposes import measures, purpose_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.errors import CacheError, SdperfError, WorkerError
+from pytest_sdperf.core.errors import SdperfError, WorkerError
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin import time_budget
 from pytest_sdperf.plugin.attempts import check_first
 from pytest_sdperf.plugin.conclusion import conclude, summary_lines
 from pytest_sdperf.plugin.delivery import Recorder, attach, deliver_due, recorded, take_due, verdict_of
 from pytest_sdperf.plugin.plan.builds import builds_of_run
-from pytest_sdperf.plugin.plan.space import space_of
 from pytest_sdperf.plugin.preparation import BuildRequest, prepare
 from pytest_sdperf.plugin.run_results import Results
 from pytest_sdperf.plugin.session import Session, session_of
@@ -27,6 +27,10 @@ from pytest_sdperf.plugin.session import Session, session_of
 NAME = "sdperf-reporter"
 _COLLECTION = "sdperf_collection"
 NOT_DELIVERED = "verdict, which gave way to the failure above"
+TIGHT = (
+    "the cache {} has no room for all builds: what is missing is built when its test begins, and what was used longest "
+    "ago goes"
+)
 _ENDED = pytest.StashKey[bool]()  # by an error in a fixture, which is a verdict
 DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
 
@@ -79,21 +83,19 @@ class Reporter:
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
             shared = session_of(self._config)
-            shared.holds.expect(filter(None, map(case_of, session.items)))
-            fitting = what_fits(shared, needs_of(session.items))
-            prepare(shared, fitting, going_on=lambda: time_budget.builds_ahead(self._config))
+            needs = needs_of(session.items)
+            check_cached(shared, needs)
+            ahead, room = functools.partial(time_budget.builds_ahead, self._config), shared.cache.make_room
+            prepare(shared, needs, going_on=lambda: ahead() and room(own=False))
+            if needs and not room(own=False):
+                shared.say(TIGHT.format(shared.run.settings.cache_dir))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Let builds go that no test to come needs: a disk need not hold those of all cases at once."""
-        case, shared = case_of(item), session_of(self._config)
-        if case is None or self._is_worker:
-            return (yield)  # a worker of pytest-xdist does not know which tests are its own
-        with shared.holds.about(case):
-            done = yield
-        free = shared.holds.finished(case)
-        if free:
-            shared.cache.release(free)
+        """Let builds go that were used longest ago, where there is no room for more."""
+        done = yield
+        if case_of(item) is not None:
+            session_of(self._config).cache.make_room()
         return done
 
     @pytest.hookimpl(wrapper=True)
@@ -238,22 +240,17 @@ def failing_first(item: pytest.Item) -> Iterator[None]:
         raise
 
 
-def what_fits(session: Session, needs: Sequence[BuildRequest]) -> Sequence[BuildRequest]:
-    """Return what is built ahead: everything, unless the disk or the limit of the cache is too small for that.
-
-    What the cache holds of it is checked meanwhile.
-    """
+def check_cached(session: Session, needs: Sequence[BuildRequest]) -> None:
+    """Check what the cache holds for the tests, side by side."""
     if session.run.settings.in_process or not needs:
-        return needs
-    space = space_of((need.case for need in needs), builds_of_run(session), session.run)
-    if space.is_tight:
-        session.say(space.told(session.run.settings.cache_dir))
-    session.cache.size_bytes = int(space.keep_bytes)
-    if session.cache.info().size_bytes > space.begin_bytes:
-        with contextlib.suppress(CacheError):  # the first test that needs the cache says so
-            session.cache.prune(int(space.begin_bytes), spare_recent=True, spare=space.needed)
-    session.cache.check(space.needed, threads=session.cores)
-    return [need for need in needs if need.case in space.ahead]
+        return
+    builds, engines = builds_of_run(session), session.run.catalog.engines
+    held: set[str] = set()
+    for case in dict.fromkeys(need.case for need in needs):
+        with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
+            engine = engines.get(session.run.request_of(case).engine) if case.engine else None
+            held.update(step.entry.key for step in builds.of(case, engine) if step.entry is not None)
+    session.cache.check(held, threads=session.cores)
 
 
 def needs_of(items: Iterable[pytest.Item]) -> list[BuildRequest]:

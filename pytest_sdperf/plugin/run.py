@@ -24,6 +24,7 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.core.errors import DeviceMissingError, EngineMissingError, OptionError, SdperfError, WorkerError
+from pytest_sdperf.core.git import commit_of
 from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.core.machine.device_choice import DetectedDevice, describe, find_device
 from pytest_sdperf.core.settings import EngineRequest, Settings
@@ -31,7 +32,6 @@ from pytest_sdperf.core.tolerances import ToleranceRule
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import Built
-from pytest_sdperf.plugin.commits import commit_of
 from pytest_sdperf.tasks import usable
 
 NAME = "sdperf-run"

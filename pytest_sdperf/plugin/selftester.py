@@ -20,11 +20,10 @@ from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.core.units import duration, plural
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.selftest.findings import shortfalls
 from pytest_sdperf.plugin.selftest.measuring import Measured, measure_selftest
 from pytest_sdperf.plugin.selftest.records import Archive, SelfTestRun, SelfTests, with_run
 from pytest_sdperf.plugin.selftest.rows import rows_of
-from pytest_sdperf.plugin.selftest.table import selftest_lines
+from pytest_sdperf.plugin.selftest.table import selftest_lines, shortfalls
 from pytest_sdperf.plugin.session import Session, session_of
 
 NAME = "sdperf-selftester"

@@ -26,7 +26,6 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.processes.process import environment
-from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.other_case import OtherCase
 from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.judging.escalation import more_processes
@@ -65,7 +64,6 @@ class Session:
         run: What was asked, what is registered, and the device.
         cases: Number of tests that will measure: of many verdicts each may be wrong less often.
         collected: Cases of the tests that these options collect to measure, before anything is deselected.
-        holds: What the tests to come need of the cache.
         wrong_sides: Cases that are side A of an A/B and disagree with their reference, as far as this process knows.
     """
 
@@ -74,7 +72,6 @@ class Session:
         self.say = say
         self.cases = 1
         self.collected: tuple[Case, ...] = ()
-        self.holds = ReferenceCounts(run.catalog)
         self.wrong_sides: list[Case] = []
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
@@ -83,8 +80,8 @@ class Session:
     @functools.cached_property
     def cache(self) -> Cache:
         """Artifacts and references."""
-        settings, built, note = self.run.settings, self.run.built, self.holds.note
-        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=built, note=note)
+        settings = self.run.settings
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=self.run.built)
 
     @functools.cached_property
     def builder(self) -> Builder:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from pytest_sdperf.core.contracts import Arrays, Runner
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Outputs = Mapping[str, np.ndarray[Any, Any]]
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.files.arrays import Arrays
 
 # How much nearer an answer must be to that of an ordinary run than the old answer is. Another input moves the outputs
 # of a Stable Diffusion component by 14 % or more (relative L2, thin models), half precision by 0.2 %.
@@ -66,7 +62,7 @@ def _answer(runner: Runner, run: Callable[[], None]) -> dict[str, Any]:
     return runner.fetch()
 
 
-def distances(obtained: Outputs, expected: Outputs) -> dict[str, float]:
+def distances(obtained: Arrays, expected: Arrays) -> dict[str, float]:
     """Return the relative L2 distance of each output; NaN where values are not finite."""
     import numpy as np
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import Arrays
-from pytest_sdperf.core.files.arrays import digest_of
+from pytest_sdperf.core.files.arrays import Arrays, digest_of
 from pytest_sdperf.core.values.facts import ChangedInputs, ComponentFacts, CudaGraph, Facts
 from pytest_sdperf.tasks._changed_inputs import wrong_answer
 from pytest_sdperf.tasks._execution import Execution
 from pytest_sdperf.tasks._loading import LoadedComponent
 from pytest_sdperf.tasks.sampling.profiling import Activity, watched
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Outputs = Mapping[str, np.ndarray[Any, Any]]
 
 OTHER_SEED = 1
 # A replayed call may still launch copies of its inputs into the graph's own memory.
@@ -82,7 +75,7 @@ def of_external_request(call: Callable[[], None], *, unet_calls: int, case: Exec
     return _seen(watched(call, device_kind=case.device_kind, folder=folder, calls=1), unet_calls)
 
 
-def answer(outputs: Outputs, *, promised: bool) -> Facts:
+def answer(outputs: Arrays, *, promised: bool) -> Facts:
     """Return which answer the inputs of the case had, as a digest: so processes tell whether theirs are equal.
 
     Args:

@@ -6,11 +6,10 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.components import IMAGE, PIPELINE
 from pytest_sdperf.core.contracts import Runner
-from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.files.arrays import Arrays, load_arrays, save_arrays
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import CallRequest, Execution
@@ -24,12 +23,7 @@ from pytest_sdperf.tasks.plain_pipeline import called
 from pytest_sdperf.tasks.reference import in_dtype
 from pytest_sdperf.tasks.request.whole_call import images_of
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
-
-Ask = Callable[[CallRequest], "Arrays"]
+Ask = Callable[[CallRequest], Arrays]
 
 
 @dataclass(frozen=True)

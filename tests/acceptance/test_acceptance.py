@@ -15,8 +15,7 @@ from sample_values import CASE, case, compared, failed, kernels, measurement, sa
 
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, of_run, withdraw
-from pytest_sdperf.acceptance.options import AcceptOptions
-from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.acceptance.refusals import AcceptOptions, refusals
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of, session_of
 from pytest_sdperf.baselines.privacy import PrivacyError, identity, restored
 from pytest_sdperf.baselines.sources import BaselineFiles

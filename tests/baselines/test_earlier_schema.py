@@ -8,10 +8,9 @@ import re
 import pytest
 from sample_values import case, session, stored
 
-from pytest_sdperf.baselines.earlier import current_key
 from pytest_sdperf.baselines.files import to_text, update
 from pytest_sdperf.baselines.shipped import measured_folder
-from pytest_sdperf.baselines.stored import Baseline, read
+from pytest_sdperf.baselines.stored import Baseline, current_key, read
 
 EXTERNAL = case(exporter="external", opset=18, shapes="static", weights="onnx-1")
 

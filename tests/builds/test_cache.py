@@ -128,13 +128,15 @@ def test_what_a_check_finds_damaged_is_told_once_and_rebuilt(tmp_path):
     assert said == ["cache entry k is damaged (data has another hash than recorded); it is built again"]
 
 
-def test_what_was_checked_stays_while_it_is_needed(tmp_path):
-    _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
+def test_what_was_checked_stays_until_there_is_no_room(tmp_path):
+    path = _cache(tmp_path)[0].get_or_make("k", _write(b"abc")).path
+    os.utime(path / "manifest.json", (1000, 1000))
     cache, _ = _cache(tmp_path)
     _check(cache, "k")
     assert _cache(tmp_path)[0].prune(0) == ()
-    cache.release(["k"])
-    assert _cache(tmp_path)[0].prune(0) == ("k",)
+    cache.size_bytes = 0
+    assert cache.make_room()
+    assert cache.info().keys == ()
 
 
 def test_linked_file_is_not_trusted(tmp_path):
@@ -283,50 +285,72 @@ def test_a_cache_that_shrinks_by_itself_spares_what_was_used_a_moment_ago(tmp_pa
     assert cache.prune(0) == ("recent",)
 
 
-def test_what_is_let_go_makes_room_at_once_and_is_built_again_where_it_is_needed(tmp_path):
-    cache, _ = _cache(tmp_path, 500_000)
-    for key in ("a", "b"):
+def test_room_is_made_for_one_more_like_the_largest_and_what_is_gone_is_built_again(tmp_path):
+    cache, _ = _cache(tmp_path, 1_300_000)
+    for key in ("a", "b", "c"):
         cache.get_or_make(key, _write(bytes(400_000)))
-    assert set(cache.info().keys) == {"a", "b"}  # in use: a limit removes nothing that somebody loads
-    cache.release(["a", "never asked for"])
-    assert set(cache.info().keys) == {"b"}
-    assert cache.get_or_make("a", _write(bytes(400_000))).made
+    cache.get_or_make("a", _never)
+    assert not cache.make_room(own=False)  # in use: a limit removes nothing that this process may be loading
+    assert set(cache.info().keys) == {"a", "b", "c"}
+    assert cache.make_room()
+    assert set(cache.info().keys) == {"a", "c"}
+    assert cache.get_or_make("b", _write(bytes(400_000))).made
 
 
-def test_what_is_let_go_stays_while_there_is_room(tmp_path):
+def test_what_nobody_uses_makes_room_before_what_this_process_does(tmp_path):
+    for key in ("old", "new"):
+        path = _cache(tmp_path)[0].get_or_make(key, _write(bytes(400_000))).path
+    for key in ("old", "new"):
+        os.utime(path.parent / key / "manifest.json", (1000, 1000))
+    cache, _ = _cache(tmp_path, 900_000)
+    cache.get_or_make("old", _never)
+    assert cache.make_room(own=False)
+    assert cache.info().keys == ("old",)
+
+
+def test_a_disk_that_is_nearly_full_has_no_room(tmp_path, monkeypatch):
     cache, _ = _cache(tmp_path)
-    cache.get_or_make("a", _write(b"1"))
-    cache.release(["a"])
-    assert not cache.get_or_make("a", _never).made
+    cache.get_or_make("a", _write(bytes(1000)))
+    assert cache.make_room()
+    monkeypatch.setattr(cache_module, "free_bytes", lambda folder: 1000)
+    cache.get_or_make("b", _write(bytes(500)))
+    assert not cache.make_room(own=False)
+    assert cache.make_room()
+    assert cache.info().keys == ("b",)
 
 
-def test_what_is_let_go_stays_while_another_process_uses_it(tmp_path, another_process):
+def test_there_is_room_while_nothing_is_stored(tmp_path):
+    assert _cache(tmp_path / "none", 0)[0].make_room()
+
+
+def test_no_room_is_made_of_what_another_process_uses(tmp_path, another_process):
     cache, _ = _cache(tmp_path, 0)
     for key in ("used", "own"):
         cache.get_or_make(key, _write(b"1"))
-    cache.release(["used", "own"])
+    assert not cache.make_room()
     assert cache.info().keys == ("used",)
 
 
-def test_what_others_used_a_moment_ago_stays_though_this_process_let_it_go(tmp_path):
+def test_what_others_used_a_moment_ago_stays_though_there_is_no_room(tmp_path):
     """Where a file system keeps no locks, only its age tells that another process loads an entry."""
     others, _ = _cache(tmp_path)
     made_by_others = others.get_or_make("a", _write(b"1")).path
-    others.release(["a"])
+    others.size_bytes = 10**6
+    del others
     cache, _ = _cache(tmp_path, 0)
     cache.get_or_make("a", _never)
     cache.get_or_make("b", _write(b"1"))
     own = cache.get_or_make("c", _write(b"1")).path
     later_s = time.time() + 1
     os.utime(own / "manifest.json", (later_s, later_s))  # as another process does that loads it
-    cache.release(["a", "b", "c"])
+    assert not cache.make_room()
     assert set(cache.info().keys) == {"a", "c"}
     os.utime(made_by_others / "manifest.json", (1000, 1000))
-    cache.get_or_make("d", _write(b"1"))
-    assert set(cache.info().keys) == {"c", "d"}
+    assert not cache.make_room()
+    assert cache.info().keys == ("c",)
 
 
-def test_a_cache_that_became_read_only_lets_go_without_a_word(tmp_path, monkeypatch):
+def test_a_cache_that_became_read_only_makes_no_room_without_a_word(tmp_path, monkeypatch):
     cache, _ = _cache(tmp_path, 1)
     cache.get_or_make("a", _write(b"1"))
 
@@ -334,16 +358,8 @@ def test_a_cache_that_became_read_only_lets_go_without_a_word(tmp_path, monkeypa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(cache._uses, "remove", refuse)
-    cache.release(["a"])
+    assert not cache.make_room()
     assert cache.info().keys == ("a",)
-
-
-def test_a_cache_tells_every_key_that_is_asked_for(tmp_path):
-    asked = []
-    cache = Cache(tmp_path, size_bytes=10**9, note=asked.append)
-    for key in ("a", "b", "a"):
-        cache.get_or_make(key, _write(b"1"))
-    assert asked == ["a", "b", "a"]
 
 
 def test_a_lock_file_that_is_removed_while_others_wait_still_lets_one_build(tmp_path):

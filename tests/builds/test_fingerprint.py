@@ -9,6 +9,7 @@ import pytest
 from overflowing_models import Loud
 
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
+from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.tasks import alter
 
 
@@ -156,3 +157,10 @@ def test_the_version_that_is_read_is_the_one_that_is_recorded_where_there_is_onl
 
 def test_onnx_ir_is_found_under_its_distribution_name():
     assert library_versions("onnx_ir")["onnx_ir"][0].isdigit()
+
+
+def test_what_an_optimization_does_is_written_in_its_own_rewrites_and_in_no_others():
+    (one,) = (one for one in LADDER if one.name == "group-norm")
+    package = "pytest_sdperf.fusing.optimizations"
+    own = [f"{package}.fusions.{name}" for name in ("group_norm", "skip_group_norm", "norm_silu")]
+    assert modules_of(one) == [package, "pytest_sdperf.core.optimization", *own]

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
-from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.checks.references.stored import reference_keys
 from pytest_sdperf.core.alteration import Alteration, BuildStage
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import Runner

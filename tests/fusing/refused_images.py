@@ -166,17 +166,17 @@ CASES = {
         [("t", "Add", "the sum that it normalises is one of shapes that the operator does not add")],
     ),
     "SiLU of a norm that others read": (
-        [GroupNorm(), NormSilu("GroupNorm")],
+        [GroupNorm(), NormSilu()],
         lambda: group_norm(outputs="float[N, 8, H, W] y, float[N, 8, H, W] shifted"),
         [("sdperf_GroupNorm_1", "GroupNorm", "its result is read by others than its SiLU")],
     ),
     "SiLU of a norm whose gate others read": (
-        [GroupNorm(), NormSilu("GroupNorm")],
+        [GroupNorm(), NormSilu()],
         lambda: group_norm(outputs="float[N, 8, H, W] y, float[N, 8, H, W] gate"),
         [("sdperf_GroupNorm_1", "GroupNorm", "its result is read by others than its SiLU")],
     ),
     "SiLU of a view of a norm": (
-        [GroupNorm(), NormSilu("GroupNorm")],
+        [GroupNorm(), NormSilu()],
         lambda: group_norm(
             outputs="float[N, 8, L] y",
             weights={"sequence": np.array([0, 8, -1])},

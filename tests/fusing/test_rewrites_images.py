@@ -12,7 +12,7 @@ from half_fused import lose_silus, loses
 
 from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
 from pytest_sdperf.fusing.optimizations.fusions.nhwc_conv import NhwcConv
-from pytest_sdperf.fusing.optimizations.fusions.norm_silu import NormSilu
+from pytest_sdperf.fusing.optimizations.fusions.norm_silu import NormSilu, SkipNormSilu
 from pytest_sdperf.fusing.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
 CONV = [NhwcConv()]
@@ -201,7 +201,7 @@ def test_a_norm_that_was_fused_without_its_silu_takes_it_in(sums, how):
     model = build()
     by_hand.fuse(model, *ALL)
     assert lose_silus(model, how) == 1
-    by_hand.fuse(model, NormSilu("GroupNorm"), NormSilu("SkipGroupNorm"))
+    by_hand.fuse(model, NormSilu(), SkipNormSilu())
     counts = rewriting.counts(model)
     (norm,) = (node for node in model.graph if node.op_type in ("GroupNorm", "SkipGroupNorm"))
     assert norm.attributes["activation"].as_int() == 1
@@ -215,7 +215,7 @@ def test_the_activation_of_clip_is_not_taken_for_a_silu():
     lose_silus(model, "QuickGelu")
     (gelu,) = (node for node in model.graph if node.op_type == "QuickGelu")
     gelu.attributes["alpha"] = ir.AttrFloat32("alpha", 1.702)
-    assert by_hand.fuse(model, NormSilu("GroupNorm")) == []
+    assert by_hand.fuse(model, NormSilu()) == []
     assert rewriting.counts(model)["com.microsoft::QuickGelu"] == 1
 
 

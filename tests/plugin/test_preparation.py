@@ -11,11 +11,10 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
-from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.purposes import COUNTS, SPEED
 from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.references import of_case, which
-from pytest_sdperf.checks.replay import ahead
+from pytest_sdperf.checks.replay import check as replay
 from pytest_sdperf.core.settings import PipelineFactory, Selection, Settings
 from pytest_sdperf.plugin import preparation
 from pytest_sdperf.plugin.preparation import BuildRequest, prepare
@@ -28,7 +27,6 @@ class Recorder:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
         builtins.pytest_sdperf_register(self.run.catalog)
         self.cores, self.shared, self._fails = 2, False, fails
-        self.holds = ReferenceCounts(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(
             expected_counts=lambda model, component, optimization: self.note("counts", component),
@@ -178,8 +176,8 @@ def test_builds_of_one_export_follow_it_side_by_side_and_another_shape_does_not_
 def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_component(monkeypatch):
     session, answered = Recorder(), []
     groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
-    monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
-    monkeypatch.setattr(ahead, "answers", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
+    monkeypatch.setattr(replay, "calls_of", lambda runner, sizes: groups[runner.case.engine])
+    monkeypatch.setattr(replay, "answers", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
     prepare(session, [BuildRequest(one, frozenset({"replay"})) for one in cases])
     assert answered == [([["A", "B"], ["C"]], ("float64", "float32", "float16"))]
@@ -187,7 +185,7 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
 
 def test_on_a_gpu_further_calls_are_answered_when_they_are_needed(monkeypatch):
     answered = []
-    monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: {"repeats": []})
-    monkeypatch.setattr(ahead, "answers", lambda *arguments: answered.append(arguments))
+    monkeypatch.setattr(replay, "calls_of", lambda runner, sizes: {"repeats": []})
+    monkeypatch.setattr(replay, "answers", lambda *arguments: answered.append(arguments))
     prepare(Recorder("cuda"), [BuildRequest(case(), frozenset({"replay"}))])
     assert answered == []

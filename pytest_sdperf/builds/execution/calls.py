@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.files.arrays import Arrays, save_arrays
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks._execution import CallRequest
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.core import progress
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.tasks._execution import Execution, OwnPipeline, Picture
 from pytest_sdperf.tasks.external_pipeline import Description
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 TASKS = "pytest_sdperf.tasks.external_pipeline"
 
@@ -51,7 +47,7 @@ class ExternalPipelineRunner(CaseRunner):
 
     def execution(
         self,
-        inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        inputs: Arrays | None = None,
         *,
         builds: Mapping[str, Build] | None = None,
     ) -> Execution:

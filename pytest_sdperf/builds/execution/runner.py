@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes import forking, process
@@ -16,16 +16,13 @@ from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.errors import SdperfError
-from pytest_sdperf.core.files.arrays import digest_of, load_arrays, save_arrays
+from pytest_sdperf.core.files.arrays import Array, Arrays, digest_of, load_arrays, save_arrays
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.tasks._execution import AboutCase, Execution, Part, Picture, Ran, RunCase
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead of those that it was started with
 T = TypeVar("T")
@@ -92,7 +89,7 @@ class CaseRunner:
         shared = bool(self.altered) and self.context.catalog.alteration(self.altered).shared
         return dataclasses.replace(self, case=case, request=request, altered=self.altered if shared else "")
 
-    def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+    def inputs(self, *, seed: int = 0) -> dict[str, Array]:
         """Return the seeded inputs of a component: float32 and int64 arrays by name."""
         return dict(self.model.example(self.case.component, self.case.workload, seed=seed))
 
@@ -112,7 +109,7 @@ class CaseRunner:
     def _picture(self) -> Picture:
         return Picture(PROMPT, tokenizers=self.context.builder.tokenizers(self.case.model))
 
-    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
+    def run(self, inputs: Arrays | None = None) -> dict[str, Array]:
         """Execute the case once in a fresh process and return its outputs.
 
         Args:
@@ -129,7 +126,7 @@ class CaseRunner:
         """
         return load_arrays(Path(self.task("run", RunCase(self.execution(inputs)), Ran).outputs))
 
-    def outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+    def outputs(self) -> dict[str, Array]:
         """Return what `run()` gave once in this session: comparisons share one execution. Raises as that one did."""
         self.run_ahead()
         if isinstance(self._once[0], SdperfError):
@@ -152,7 +149,7 @@ class CaseRunner:
 
     def execution(
         self,
-        inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        inputs: Arrays | None = None,
         *,
         builds: Mapping[str, Build] | None = None,
     ) -> Execution:

@@ -51,6 +51,7 @@ class Option:
         default: Makes the value where nothing is said; None leaves it to the settings.
         flag: Whether it is an option of the command line too; else only of configuration files.
         common: Whether other plugins commonly own its name, so that `--NAME` may not stand for it.
+        page: Page of the manual that says most of it; without one the page of all options does.
         plugin: Module that is loaded as a plugin where the option is given, and not before; empty for none.
     """
 
@@ -62,6 +63,7 @@ class Option:
     default: Callable[[SettingsParser], Any] | None = None
     flag: bool = True
     common: bool = False
+    page: str = "options"
     plugin: str = ""
 
     @property

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.files.arrays import Array, not_finite
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Picture: TypeAlias = np.ndarray[Any, Any]
+    Picture: TypeAlias = Array
 
 NOT_FINITE = "NaN"
 CELL = 8  # pixels of a latent, in both directions

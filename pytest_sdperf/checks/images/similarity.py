@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_sdperf.core.files.arrays import Array
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Pictures: TypeAlias = np.ndarray[Any, Any]
+    Pictures: TypeAlias = Array
 
 PSNR, SSIM, FLIP = "psnr", "ssim", "flip"
 _PACKAGES = {SSIM: "skimage", FLIP: "flip_evaluator"}
@@ -65,20 +65,20 @@ def _is_ready(metric: str, shape: tuple[int, ...]) -> bool:
     return metric not in missing() and (metric == PSNR or min(shape[-2:]) >= _SMALLEST)
 
 
-def _screen(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _screen(picture: Array) -> Array:
     """Return (H, W, 3) in [0, 1]."""
     import numpy as np
 
     return np.ascontiguousarray((np.clip(picture.astype(np.float64), -1, 1).transpose(1, 2, 0) + 1) / 2)
 
 
-def _rms(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
+def _rms(obtained: Array, reference: Array) -> float:
     import numpy as np
 
     return float(np.sqrt(np.mean((obtained - reference) ** 2)))
 
 
-def _structure(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
+def _structure(obtained: Array, reference: Array) -> float:
     from skimage.metrics import structural_similarity
 
     similarity = structural_similarity(  # type: ignore[no-untyped-call]
@@ -93,7 +93,7 @@ def _structure(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) 
     return max(0.0, 1 - float(similarity))
 
 
-def _flip(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
+def _flip(obtained: Array, reference: Array) -> float:
     import flip_evaluator
     import numpy as np
 
@@ -103,7 +103,7 @@ def _flip(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> fl
     return float(error)
 
 
-_ERRORS: Mapping[str, Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], float]] = {
+_ERRORS: Mapping[str, Callable[[Array, Array], float]] = {
     PSNR: _rms,
     SSIM: _structure,
     FLIP: _flip,

@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_sdperf.checks.images.defects import levels
+from pytest_sdperf.core.files.arrays import Array
 
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
-    Pictures: TypeAlias = np.ndarray[Any, Any]
+    Pictures: TypeAlias = Array
 
 MOST_COLUMNS = 8
 _GAP = 4

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -23,20 +22,13 @@ from pytest_sdperf.core import progress
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
-from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.files.arrays import Arrays, load_arrays, save_arrays
 from pytest_sdperf.core.ladder import AS_IS
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.check import CheckRow
 from pytest_sdperf.core.values.outcomes import Agreement, Verdict
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.decode import DecodeSteps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 HALVES = ("float16", "bfloat16")
 SINGLE = "fp32"

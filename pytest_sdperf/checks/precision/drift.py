@@ -10,23 +10,15 @@ by a seventh of it. What goes beyond is no rounding: a value that left the range
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.ranges import origin_of, story
 from pytest_sdperf.checks.agreement.steps import agreement_of
 from pytest_sdperf.checks.agreement.tensors import reference_error_of
 from pytest_sdperf.checks.images.similarity import errors
 from pytest_sdperf.core.components import IMAGE, LATENTS
-from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.files.arrays import Array, Arrays, not_finite
 from pytest_sdperf.core.reference_error import HALF_UNIT, limit
 from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, Any]
-    Arrays = Mapping[str, Array]
 
 DRIFT = "drift"
 ROUNDING = "rounding"

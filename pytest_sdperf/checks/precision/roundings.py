@@ -12,18 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
 from pytest_sdperf.checks.agreement.steps import agreement_of
 from pytest_sdperf.core.components import IMAGE, LATENTS
-from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.files.arrays import Arrays, not_finite
 from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def judged_by_several(

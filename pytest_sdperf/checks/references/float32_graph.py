@@ -10,29 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.checks.agreement.tensors import relative_l2
 from pytest_sdperf.checks.references.derived import graph_runner
-from pytest_sdperf.checks.references.keys import TORCH
-from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.checks.references.stored import TORCH, Stored
 from pytest_sdperf.core import progress
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
-from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.files.arrays import Array, Arrays, load_arrays
 from pytest_sdperf.core.reference_error import MOST_ROUNDING
 from pytest_sdperf.core.values import Build, to_json
 from pytest_sdperf.tasks._execution import Ran, RunCase
 from pytest_sdperf.tasks.replay import CallsMade, MakeCalls
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, Any]
-    Arrays = Mapping[str, Array]
 
 BY = "onnxruntime"
 REFERENCE = "float32"

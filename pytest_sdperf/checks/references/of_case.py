@@ -6,8 +6,7 @@ What is not there yet is computed in one process, because most of its time is th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, by_call
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
@@ -17,13 +16,9 @@ from pytest_sdperf.checks.references.kinds import why_random
 from pytest_sdperf.checks.references.stored import Stored
 from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import roundings
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 @dataclasses.dataclass(frozen=True)

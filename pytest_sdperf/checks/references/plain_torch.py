@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.stored import Stored
 from pytest_sdperf.core import progress
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.values import roundings, to_json
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.pipeline import DrawPrompts
 from pytest_sdperf.tasks.reference import RunInDtypes
 from pytest_sdperf.tasks.replay import AnswerGroups, CallGroup
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 PICTURE_BATCH = 10
 """Of pictures, whatever the batch size of a case is."""

@@ -1,4 +1,4 @@
-"""References in the cache, under a name each: they are computed once."""
+"""References in the cache, each under a name and the key of all that decides what it holds: they are computed once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.checks.references.keys import reference_keys
-from pytest_sdperf.core.files.arrays import load_arrays
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+from pytest_sdperf.builds.fingerprint import library_versions, source_hash
+from pytest_sdperf.core.files.arrays import Arrays, load_arrays
+from pytest_sdperf.core.values import Build
 
 Compute = Callable[[Sequence[str]], Mapping[str, Any]]  # names -> path of an npz file by name
 
@@ -46,7 +43,7 @@ class Stored:
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of those that have yet to be computed."""
-        return tuple(name for name, key in self.keys.items() if not self.cache.has(key))
+        return tuple(name for name, key in self.keys.items() if self.cache.find(key) is None)
 
     def read(self) -> dict[str, Arrays]:
         """Return arrays by output name, under each name; what is not there yet is computed at once."""
@@ -56,8 +53,42 @@ class Stored:
 
     def _entry(self, name: str, made: Mapping[str, Any]) -> Path:
         def make(folder: Path) -> dict[str, Any]:
-            # What was there may have been removed since: another process prunes the same cache.
+            # What was there may have been removed since.
             shutil.move(made.get(name) or self.compute([name])[name], folder / _FILE)
             return {}
 
         return self.cache.get_or_make(self.keys[name], make).path
+
+
+TORCH = ("torch", "diffusers", "transformers")
+
+
+def reference_keys(
+    runner: CaseRunner,
+    variants: Mapping[str, Mapping[str, Any]],
+    *,
+    code: Sequence[str],
+    libraries: Sequence[str] = TORCH,
+    builds: Mapping[str, Build] | None = None,
+) -> dict[str, str]:
+    """Return the keys in the cache of what a runner computes for others to be compared with.
+
+    Args:
+        runner: What computes it, altered no more than what it is compared with shares (`CaseRunner.as_reference`).
+        variants: Name -> what else decides what is computed under that name.
+        code: Modules that compute it.
+        libraries: Libraries that compute it, by import name.
+        builds: Other builds than those of its case.
+    """
+    if runner.altered != runner.as_reference(runner.case, runner.request).altered:
+        raise ValueError(f"{runner.altered} alters what is to be a reference; make it with as_reference()")
+    parts = {
+        "case": runner.case.key,
+        "builds": {name: build.key for name, build in (runner.builds() if builds is None else builds).items()},
+        "fed": runner.fed(),
+        **({"altered": runner.altered} if runner.altered else {}),
+        "device": runner.context.device.name,
+        "code": source_hash(*code),
+        "versions": library_versions(*libraries),
+    }
+    return {name: f"reference-{content_key({**parts, **more})}" for name, more in variants.items()}

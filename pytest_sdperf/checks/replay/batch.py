@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -20,12 +20,8 @@ from pytest_sdperf.checks.replay.calls import (
     wanted,
 )
 from pytest_sdperf.checks.replay.compare import answer_of, is_indistinct, limits_of, spread_of
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.values.replays import Replay
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 BATCH = 4
 """Images of the batch of a case that draws one, where its engine takes other sizes."""

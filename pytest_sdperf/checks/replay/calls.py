@@ -5,23 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_requests
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.of_case import answers
 from pytest_sdperf.checks.references.which import by_torch
-from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.files.arrays import Arrays, load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values.replays import Replay
 from pytest_sdperf.core.values.roundings import OTHERS, labels
 from pytest_sdperf.tasks.replay import CallsMade, MakeCalls
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 # Of image i of a batch; the first one is that of every other test.
 PROMPTS = (

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.references import which
 from pytest_sdperf.checks.references.kinds import why_random
-from pytest_sdperf.checks.replay import ahead, batch, repeats, resolutions
+from pytest_sdperf.checks.references.of_case import answers
+from pytest_sdperf.checks.replay import batch, repeats, resolutions
 from pytest_sdperf.checks.replay.compare import share
 from pytest_sdperf.checks.replay.judging import METRICS, judge_replay
 from pytest_sdperf.core.check import Check
-from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.errors import NoReferenceError, SdperfError
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Verdict
@@ -48,7 +53,7 @@ class Repeats(_Replays):
 
     def prepare(self, subjects: Sequence[CaseRunner]) -> None:
         """Let torch answer the calls of all three checks."""
-        ahead.answer(subjects)
+        answer(subjects)
 
     def run(self, subject: CaseRunner) -> Replay:
         """Make equal calls, with another one between them."""
@@ -100,3 +105,32 @@ def _nearest(found: Sequence[tuple[float, float]]) -> tuple[str, str]:
     """Return the distance that is nearest to its limit, and the limit; hyphens where nothing was compared."""
     distance, limit = max(found, key=lambda one: share(*one), default=(None, None))
     return ("-", "-") if distance is None else (f"{distance:.2e}", f"{limit:.2e}")
+
+
+def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[ReplayCall]]:
+    """Return the calls of a case that torch answers too, by what they are for; none where there is no torch module.
+
+    A case that takes other sizes is there for the resolutions: the others are those of its twin that takes one.
+
+    Args:
+        runner: The case.
+        sizes: Resolutions that were named.
+    """
+    if not which.by_torch(runner):
+        return {}
+    if not resolutions.not_applicable(runner):
+        return {"resolutions": resolutions.calls_of(runner, resolutions.sizes_of(runner, sizes))}
+    own = {} if batch.not_applicable(runner) else {"batch": batch.calls_of(runner)}
+    return {"repeats": repeats.calls_of(runner), **own}
+
+
+def answer(runners: Sequence[CaseRunner]) -> None:
+    """Let torch answer the calls of cases that have them in common, in every dtype of theirs, all in one process."""
+    asked: dict[str, Sequence[ReplayCall]] = {}
+    dtypes: dict[str, None] = {}
+    for runner in runners:
+        with contextlib.suppress(SdperfError):  # its test says why
+            names = exact_and_rough(runner.dtype)
+            asked.update(calls_of(runner, runner.context.settings.resolutions))
+            dtypes.update(dict.fromkeys(names))
+    answers(runners[0], list(asked.values()), tuple(dtypes))

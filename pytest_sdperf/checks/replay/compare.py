@@ -5,18 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.tensors import compare, reference_error_of, relative_l2, share_of_limit
-from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.files.arrays import Array, Arrays, not_finite
 from pytest_sdperf.core.reference_error import limit
 from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, Any]
-    Arrays = Mapping[str, Array]
 
 NEARER = 10
 """How many times its limit the answer to other inputs must be away: else nobody could tell it from a wrong one."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.tensors import different
 from pytest_sdperf.checks.replay.calls import PROMPTS, Answers, ReferenceAnswers, judged, make_calls, wanted
 from pytest_sdperf.checks.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
+from pytest_sdperf.core.files.arrays import Arrays
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Replay
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 DEFAULT: Mapping[str, int] = {"cpu": 2, "cuda": 5, "rocm": 5}
 # One that is chosen anew in each process may be the same in two.

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
@@ -19,7 +19,7 @@ from pytest_sdperf.checks.semantics.judging import METRIC, judge_semantics
 from pytest_sdperf.checks.semantics.scoring import Score, score, shift
 from pytest_sdperf.checks.semantics.windows import SHIFT_LIMIT, mean_window, share_window
 from pytest_sdperf.core.check import Check
-from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.files.arrays import Array, load_arrays
 from pytest_sdperf.core.scenes import IMAGE_SIZE, Scene, prompt_scenes
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case
@@ -29,9 +29,7 @@ from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.pipeline import DrawPrompts
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Images: TypeAlias = np.ndarray[Any, Any]
+    Images: TypeAlias = Array
 
 DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
 MOST_PROMPTS = 100

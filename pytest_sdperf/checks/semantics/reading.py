@@ -7,14 +7,13 @@ nearest colour, the shape whose outline in the same box covers it best, and a si
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_sdperf.core.files.arrays import Array
 from pytest_sdperf.core.scenes import BACKGROUNDS, COLOURS, CROSS_ARM, IMAGE_SIZE, RADII, SHAPES, Rgb
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Image: TypeAlias = np.ndarray[Any, Any]
+    Image: TypeAlias = Array
 
 UNCLEAR = "unclear"
 _BORDER = 3

@@ -6,13 +6,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checks.semantics.reading import Reading, SceneReading, read
+from pytest_sdperf.core.files.arrays import Array
 from pytest_sdperf.core.scenes import Scene, Thing
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Place = tuple[float, float]
 
@@ -41,7 +38,7 @@ class Score:
         return not self.wrong
 
 
-def score(scene: Scene, image: np.ndarray[Any, Any]) -> Score:
+def score(scene: Scene, image: Array) -> Score:
     """Score an image [3, 128, 128] in [-1, 1] of a scene."""
     return compare(scene, read(image))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from pytest_sdperf.acceptance.accept import Acceptance, accept, counts_to_keep
 from pytest_sdperf.acceptance.candidates import of_run
-from pytest_sdperf.acceptance.options import AcceptOptions
+from pytest_sdperf.acceptance.refusals import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of
 from pytest_sdperf.baselines import counts, privacy
 from pytest_sdperf.baselines.sources import BaselineFiles

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_sdperf.acceptance.candidates import of_run
-from pytest_sdperf.acceptance.options import has_words
+from pytest_sdperf.acceptance.refusals import has_words
 from pytest_sdperf.acceptance.sessions import Provenance, session_of
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Session

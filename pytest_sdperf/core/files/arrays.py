@@ -8,16 +8,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
 
+# Texts, because nothing here needs numpy to be imported.
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Arrays: TypeAlias = "Mapping[str, np.ndarray[Any, Any]]"
 
 MINUS_INFINITY = 1e30  # masks hold something larger for it, which no narrower type has
 
 
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Path:
+def save_arrays(path: Path, arrays: Arrays) -> Path:
     """Write arrays by name to an npz file and return its path.
 
     Raises:
@@ -37,7 +40,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Path:
     return path
 
 
-def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+def load_arrays(path: Path) -> dict[str, Array]:
     """Read every array of an npz file."""
     import numpy as np
 
@@ -45,7 +48,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         return {name: archive[name] for name in archive.files}
 
 
-def digest_of(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+def digest_of(arrays: Arrays) -> str:
     """Return 32 hex digits for names, types, shapes and contents."""
     import numpy as np
 
@@ -56,21 +59,21 @@ def digest_of(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
     return digest.hexdigest()[:32]
 
 
-def not_finite(array: np.ndarray[Any, Any]) -> int:
+def not_finite(array: Array) -> int:
     """Return how many values are not finite."""
     import numpy as np
 
     return int(np.size(array) - np.isfinite(array).sum())
 
 
-def leaves_range(plain: np.ndarray[Any, Any], exact: np.ndarray[Any, Any]) -> bool:
+def leaves_range(plain: Array, exact: Array) -> bool:
     """Whether one array holds values that are not finite where another one, of its shape, holds numbers."""
     import numpy as np
 
     return bool((~np.isfinite(plain) & (np.abs(exact) < MINUS_INFINITY)).any())
 
 
-def at_most_two_values(array: np.ndarray[Any, Any]) -> bool:
+def at_most_two_values(array: Array) -> bool:
     """Whether there are two different values at most, as in a mask, the scales of a resize, or one number."""
     flat = array.reshape(-1)
     others = flat[flat != flat[0]] if flat.size else flat

@@ -14,7 +14,7 @@ from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.plugin.selftest.records import key_of
-from pytest_sdperf.plugin.selftest.schedule import slowdowns
+from pytest_sdperf.plugin.selftest.rows import slowdowns
 from pytest_sdperf.tasks.slowed import MeasuredSlowed, MeasureSlowed, Slowed
 
 Column = tuple[float | None, ...]

@@ -1,4 +1,4 @@
-"""Comparisons of a self-test: which processes serve which, and what the rules make of them.
+"""Comparisons of a self-test: which slowdowns processes time, which comparisons they serve, and what comes of them.
 
 Within a row no process serves two comparisons, so they are independent as far as processes are, and only they are
 counted. The rows share processes with each other. A comparison begins only where all the processes are left that it may
@@ -16,7 +16,6 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.plugin.selftest.comparisons import RULES, Judged, JudgingRule, found_in
 from pytest_sdperf.plugin.selftest.records import RuleCounts, SelfTestRun, SelfTests, key_of
-from pytest_sdperf.plugin.selftest.schedule import effects
 
 # An injection counts if the calls were really made longer by this much of what was asked for, at least and at most.
 NEARLY = (0.9, 1.1)
@@ -151,3 +150,24 @@ def _of_one_build(runs: Sequence[SelfTestRun]) -> list[SelfTestRun]:
     """Return the runs of what ran last: another version may really be slower."""
     last = runs[-1]
     return [one for one in runs if (one.subject, one.builds) == (last.subject, last.builds)]
+
+
+EFFECTS = (0.02, 0.03, 0.05, 0.10)
+# On a CPU no smaller change fails (`Policy.cpu_min_effect`), so no smaller one can be found.
+CPU_EFFECTS = (0.50, 1.00)
+
+
+def effects(*, on_cpu: bool) -> tuple[float, ...]:
+    """Return the slowdowns that are injected on a kind of device, smallest first."""
+    return CPU_EFFECTS if on_cpu else EFFECTS
+
+
+def slowdowns(number: int, *, on_cpu: bool) -> tuple[float, ...]:
+    """Return what the process with this number times: its calls as they are (0) and made slower, in this order.
+
+    A fresh process costs more than some calls, so each times every slowdown; the order moves on from process to
+    process, so that none of them is always the first or the last.
+    """
+    every = (0.0, *effects(on_cpu=on_cpu))
+    start = number % len(every)
+    return every[start:] + every[:start]

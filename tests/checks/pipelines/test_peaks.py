@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.checks.pipelines.peaks import bound_of, device_floor, sheet_of
+from pytest_sdperf.checks.pipelines.case_floor import bound_of, device_floor, sheet_of
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.floor import Kernel, Part, Peaks, Work

@@ -23,7 +23,7 @@ from pytest_sdperf.checks.agreement.tensors import relative_l2
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.float32_graph import as_rounding
-from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.checks.references.stored import reference_keys
 from pytest_sdperf.checks.replay import repeats
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.core.device import Device

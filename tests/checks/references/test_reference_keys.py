@@ -12,7 +12,7 @@ from sample_values import case
 from pytest_sdperf.builds.execution import runner as runners
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
-from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.checks.references.stored import reference_keys
 from pytest_sdperf.core.alteration import Alteration
 from pytest_sdperf.core.files.arrays import digest_of
 from pytest_sdperf.core.settings import EngineRequest

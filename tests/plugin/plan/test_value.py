@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import case
 
-from pytest_sdperf.plugin.plan.value import by_value
 from pytest_sdperf.plugin.plan.wanted import PlannedCase, merged
+from pytest_sdperf.plugin.time_budget import by_value
 
 OPTIMIZATIONS = ("fp32", "fp16", "fmha", "group-norm")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.plugin.selftest.findings import shortfalls
 from pytest_sdperf.plugin.selftest.records import RuleCounts
+from pytest_sdperf.plugin.selftest.table import shortfalls
 
 GPU, CPU = Policy(), Policy(on_cpu=True)
 QUIET_PAIRS = RuleCounts("pairs", 0.02, 0.0, 30, 0, 200)

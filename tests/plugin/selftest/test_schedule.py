@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.plugin.selftest.schedule import CPU_EFFECTS, effects, slowdowns
+from pytest_sdperf.plugin.selftest.rows import CPU_EFFECTS, effects, slowdowns
 
 
 @pytest.mark.parametrize("on_cpu", [False, True])

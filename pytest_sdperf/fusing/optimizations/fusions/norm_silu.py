@@ -27,18 +27,12 @@ class Match:
 class NormSilu(Fusion):
     """The activation of a norm that is fused already; one that is fused here takes it in at once."""
 
-    def __init__(self, op_type: str) -> None:
-        """Remember which norm.
-
-        Args:
-            op_type: `GroupNorm` or `SkipGroupNorm`.
-        """
-        self.op = f"{MICROSOFT}::{op_type}"
-        self._op_type = op_type
+    op_type = "GroupNorm"
+    op = f"{MICROSOFT}::{op_type}"
 
     def candidates(self, graph: FusionGraph) -> Iterable[ir.Node]:
         """Return every norm without an activation that a SiLU follows."""
-        nodes = graph.nodes(self._op_type, domain=MICROSOFT)
+        nodes = graph.nodes(self.op_type, domain=MICROSOFT)
         return [node for node in nodes if not _is_activated(node) and next(_silus(node, graph), None) is not None]
 
     def requires(self, node: ir.Node, graph: FusionGraph) -> Match:
@@ -60,6 +54,13 @@ class NormSilu(Fusion):
         match.norm.attributes[ACTIVATION] = ir.AttrInt64(ACTIVATION, 1)
         graph.replace(match.result, match.source)
         return match.norm
+
+
+class SkipNormSilu(NormSilu):
+    """The same of a norm that takes in a sum."""
+
+    op_type = "SkipGroupNorm"
+    op = f"{MICROSOFT}::{op_type}"
 
 
 def _is_activated(norm: ir.Node) -> bool:

@@ -15,6 +15,7 @@ from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case, to_json
+from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.tasks import exact
 from pytest_sdperf.tracing.held import Held
 
@@ -131,6 +132,34 @@ class ExactValues:
         found = convert(entry.metadata, exact.ExactOutputs)
         outputs = {} if found.unknown else load_arrays(entry.path / exact.FILE)
         return Exact(outputs, found.unknown, found.held, found.differences)
+
+    def first_difference(self, case: Case, component: str, graph: Build, made_of: Build) -> Located | None:
+        """Return where a graph begins to be another function than the module or export that it was made of.
+
+        Args:
+            case: Its shapes are those of the inputs.
+            component: One of its components.
+            graph: The graph.
+            made_of: The other side.
+
+        Raises:
+            WorkerError: The process that computes failed.
+        """
+        model = self.catalog.models.get(case.model)
+        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
+        parts = {
+            **steps.identity(model, component),
+            "tensors": to_json(model.inputs(component, workload)),
+            "graph": graph.key,
+            "made of": made_of.key,
+            "code": source_hash(exact.__name__),
+            "versions": library_versions(*_LIBRARIES),
+        }
+        export, weights = (made_of.path if made_of.kind == kind else None for kind in ("onnx", "module"))
+        request = exact.FindFirst(model.name, component, workload, graph.path, export, weights)
+        owners = [self.catalog.models.owner(model.name)]
+        entry = self.make("exact", parts, f"{exact.__name__}:find", request, owners)
+        return convert(entry.metadata, exact.FirstFound).located
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,26 +19,26 @@ from pytest_sdperf.tracing.activations import LARGEST, WITHOUT_BIAS, ActivationI
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.exact import ExactComputer
+from pytest_sdperf.tracing.exact import ExactComputer, of_module
 
 if TYPE_CHECKING:
     from pytest_sdperf.tracing.exact import Rounding
 
 Arrays = Mapping[str, np.ndarray]
 # Relative L2 distance in float64 of two values that are the same: factors that a fusion folded are rounded to float32.
-SAME = 2.0**-22
+SAME = 1e-7
 # They hold what their input holds, and a pool finds a value in whatever shape and order.
 _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def pool_of_graphs(
-    raw: ir.Graph, plain: ir.Graph, inputs: Arrays, *, rounding: Rounding, dtype: str, device: str
+    raw: ir.Graph, plain: ir.Graph | None, inputs: Arrays, *, rounding: Rounding, dtype: str, device: str
 ) -> ActivationIndex:
     """Compute a graph in float64 and in the type that is tested, and return all of its values.
 
     Args:
         raw: A float32 graph in which nothing is fused.
-        plain: The same in the type that is tested.
+        plain: The same in the type that is tested; None where no type is.
         inputs: By name.
         rounding: Returns a parameter as a build of the graph holds it.
         dtype: That type.
@@ -57,7 +58,10 @@ def pool_of_graphs(
             rough[value.name] = tensor
 
     compute(ExactComputer(raw, rounding, {}, device=device, strict=False), raw, inputs, keep)
-    compute(Computer(plain, wide=None, device=device), plain, inputs, keep_plain)
+    if plain is not None:
+        compute(Computer(plain, wide=None, device=device), plain, inputs, keep_plain)
+    else:
+        rough = {name: tensor for name, (_, tensor) in exact.items()}
     activations = ActivationIndex(dtype)
     for name, (value, tensor) in exact.items():
         if name not in rough:
@@ -80,6 +84,32 @@ def _bias(node: ir.Node | None, rounding: Rounding) -> Tensor | None:
     if bias is None or sizes is None:
         return None
     return torch.from_numpy(np.array(rounding(bias.numpy()))).reshape(-1, *[1] * (len(sizes) - 2))
+
+
+def pool_of_module(
+    module: torch.nn.Module, inputs: Sequence[np.ndarray], names: Sequence[str], *, rounding: Rounding
+) -> ActivationIndex:
+    """Compute a module in float64, and return what its parts give.
+
+    Args:
+        module: In float32.
+        inputs: In call order.
+        names: Of its outputs.
+        rounding: Returns a parameter as a graph of the module holds it.
+    """
+    activations = ActivationIndex("float32")
+
+    def keep(_: object, __: object, made: object, *, path: str) -> None:
+        made = made[0] if isinstance(made, tuple) and made else made
+        if isinstance(made, torch.Tensor) and made.is_floating_point() and made.numel() <= LARGEST:
+            activations.add(path, path, made, made, same=SAME)
+
+    for path, part in module.named_modules():
+        part.register_forward_hook(partial(keep, path=path))
+    for name, output in zip(names, of_module(module, inputs, rounding), strict=True):
+        tensor = torch.from_numpy(output)
+        activations.add(name, "", tensor, tensor, same=SAME, exposed=True)
+    return activations
 
 
 def pool_of_modules(

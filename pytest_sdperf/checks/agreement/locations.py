@@ -41,14 +41,14 @@ def _place(located: Located) -> str:
     location = located.location
     if location is None or located.kind not in _WHAT:
         return ""
-    where = _WHAT[located.kind].format(component=located.component, location=_named(location))
+    where = _WHAT[located.kind].format(component=located.component, location=named(location))
     parts = [f"{where}{f', in {located.call}' if located.call else ''}: {_error(location)}."]
     if len(located.section) > 1:
         parts.append(_unmatched(located))
     parts.append(_inputs(located))
     parts.append(_WHY[located.kind])
     if located.last is not None:
-        parts.append(f"The last value before it that agrees is that of {_named(located.last)}.")
+        parts.append(f"The last value before it that agrees is that of {named(located.last)}.")
     if located.more:
         verb = "is" if located.more == 1 else "are"
         parts.append(f"At least {plural(located.more, 'other node')} further on {verb} wrong too.")
@@ -67,7 +67,8 @@ def _unmatched(located: Located) -> str:
     )
 
 
-def _named(location: Location) -> str:
+def named(location: Location) -> str:
+    """Say which node, of which part of the module."""
     op = location.op.removeprefix("::")
     name = " ".join(filter(None, [op, location.node]))
     return f"{name} of {location.path}" if name and location.path else name or location.path or location.value

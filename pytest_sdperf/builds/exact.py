@@ -15,7 +15,7 @@ from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case, to_json
-from pytest_sdperf.tasks import exact
+from pytest_sdperf.tasks import exact, joints
 from pytest_sdperf.tracing.held import Held
 
 if TYPE_CHECKING:
@@ -131,6 +131,33 @@ class ExactValues:
         found = convert(entry.metadata, exact.ExactOutputs)
         outputs = {} if found.unknown else load_arrays(entry.path / exact.FILE)
         return Exact(outputs, found.unknown, found.held, found.differences)
+
+    def places(self, case: Case, component: str, *, module: Build, build: Build) -> Mapping[str, joints.Place]:
+        """Return where a graph holds what the blocks of its module read and give.
+
+        Args:
+            case: Its shapes are those of the inputs.
+            component: One of its components.
+            module: The module.
+            build: The graph.
+
+        Raises:
+            WorkerError: The process that computes failed, for lack of memory too.
+        """
+        model = self.catalog.models.get(case.model)
+        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
+        parts = {
+            **steps.identity(model, component),
+            "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
+            "of": module.key,
+            "build": build.key,
+            "code": source_hash(joints.__name__),
+            "versions": library_versions(*_LIBRARIES),
+        }
+        request = joints.FindPlaces(model.name, component, workload, module.path, build.path)
+        owners = [self.catalog.models.owner(model.name)]
+        entry = self.make("joints", parts, f"{joints.__name__}:find", request, owners)
+        return convert(entry.metadata, joints.PlacesFound).places
 
 
 @contextlib.contextmanager

@@ -55,10 +55,10 @@ def compare(what: str, options: list[str], cache: Path, forgotten: list[str], *,
     """Time both sides in turns, each without some entries of the cache, and print the shortest times."""
     taken: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds):
-        for joints in taken:
+        for joints, times in taken.items():
             for entry in [entry for kind in forgotten for entry in (cache / "entries").glob(kind)]:
                 shutil.rmtree(entry)
-            taken[joints].append(seconds(options, joints=joints))
+            times.append(seconds(options, joints=joints))
     before, after = min(taken[False]), min(taken[True])
     print(f"{what}: {before:.1f} s without, {after:.1f} s with joints: {after / before:.2f} times", flush=True)
 

@@ -73,7 +73,7 @@ def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
 
 def _roundings(agreements: Sequence[Agreement]) -> Iterator[str]:
     """Say that some limits are those of several roundings."""
-    several = max((one.roundings for one in agreements), default=1)
+    several = max((one.roundings for one in agreements if not one.joints), default=1)
     if several > 1:
         yield (
             f"of {several} roundings: beyond the limit of one, so the initial latents of plain torch were rounded in "
@@ -112,7 +112,8 @@ def _details(agreement: Agreement) -> str:
 def _word(agreement: Agreement) -> str:
     words = {"component": "", DRIFT: f"{DRIFT} to {agreement.dtype}"}
     word = words.get(agreement.level, agreement.level)
-    return f"{word} of {agreement.roundings} roundings".lstrip() if agreement.roundings > 1 else word
+    several = agreement.roundings > 1 and not agreement.joints
+    return f"{word} of {agreement.roundings} roundings".lstrip() if several else word
 
 
 def _step(agreement: Agreement) -> str:

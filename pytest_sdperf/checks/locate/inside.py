@@ -81,6 +81,6 @@ def own_task(runner: CaseRunner, function: str, request: Reveal | FindNode, answ
             timeout_s=settings.worker_timeout_s,
             env=worker_environment(context.device),
             in_process=settings.in_process,
-            libraries=forking.MODULES,
+            libraries=forking.GRAPHS if isinstance(request, Reveal) else forking.MODULES,
         )
     return convert(found, answer)

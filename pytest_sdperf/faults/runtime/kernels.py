@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _BLOCK, _FACTOR = "unet.mid_block.resnets.1", 1.01
-_HALF = f"--model=sd15-thin --component={UNET} --optimization=fp16 --engine="
+_HALF = f"--model=shapes --component={UNET} --optimization=fp16 --engine="
 
 
 def in_module(runner: Runner) -> Runner:

@@ -78,7 +78,8 @@ def _compared(runner: CaseRunner, whole: Agreement) -> JointsCompared:
     if what := quantized(build.counts):
         raise _HiddenError(f"the graph is quantized ({what}), and what that costs is no fault of an engine")
     obtained, places = _inside(runner, build)
-    away = max(relative_l2(array, load_arrays(obtained[0])[name]) for name, array in runner.outputs().items())
+    seen = load_arrays(obtained[0])
+    away = max(relative_l2(seen[name], array) for name, array in runner.outputs().items())
     if away > whole.limit:
         raise _HiddenError(
             f"with what is inside as outputs it computes something else, {away:.2e} away where rounding explains "

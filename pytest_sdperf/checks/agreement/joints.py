@@ -92,6 +92,8 @@ def _compared(runner: CaseRunner, whole: Agreement) -> JointsCompared:
     compared = _once(plain, asked)
     if not compared.blocks:
         raise _HiddenError("its module has no lists of blocks")
+    if not compared.joints:
+        raise _HiddenError("nothing that its blocks read or give can be told from a mask")
     return compared
 
 

@@ -97,6 +97,7 @@ class JointsCompared:
 
 def find(request: FindPlaces, context: TaskContext) -> PlacesFound:
     """Compute a module and a graph of it in float32, and find what blocks read and give in the graph."""
+    import numpy as np
     import onnx_ir as ir
     import torch
 

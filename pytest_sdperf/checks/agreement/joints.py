@@ -17,7 +17,7 @@ from pytest_sdperf.checks.agreement.joint_words import first_beyond, named
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, relative_l2
 from pytest_sdperf.checks.locate.inside import inside
 from pytest_sdperf.checks.references.derived import plain_runner
-from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.checks.references.stored import reference_keys
 from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays

@@ -23,7 +23,7 @@ OTHERS = {
 # Codes that are put together: the pieces stand in the source.
 JOINED = {
     "worker-{failure.reason}": {f"worker-{reason}" for reason in ("crash", "error", "killed", "protocol", "timeout")},
-    "{first.level}": {"component", "drift", "image", "steps"},
+    "{first.level}": {"component", "drift", "image", "joints", "steps"},
     "{code}-missing": {"memcpy-missing", "placement-missing"},
     "{code}-not-seen": {"memcpy-not-seen", "partitions-not-seen", "placement-not-seen"},
     "latency-{code}-interval": {"latency-above-interval", "latency-below-interval"},

@@ -38,7 +38,7 @@ from pytest_sdperf.tasks.expect import Expectations
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
 _LIBRARIES = {"weights": forking.MODULES, "export": forking.EXPORTER} | dict.fromkeys(
-    ["exact", "expect", "work"], forking.MODULES
+    ["exact", "expect", "joints", "work"], forking.MODULES
 )
 
 

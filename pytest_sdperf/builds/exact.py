@@ -16,7 +16,7 @@ from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.core.values.located import Located
-from pytest_sdperf.tasks import exact
+from pytest_sdperf.tasks import exact, joints
 from pytest_sdperf.tracing.held import Held
 
 if TYPE_CHECKING:
@@ -160,6 +160,33 @@ class ExactValues:
         owners = [self.catalog.models.owner(model.name)]
         entry = self.make("exact", parts, f"{exact.__name__}:find", request, owners)
         return convert(entry.metadata, exact.FirstFound).located
+
+    def places(self, case: Case, component: str, *, module: Build, build: Build) -> Mapping[str, joints.Place]:
+        """Return where a graph holds what the blocks of its module read and give.
+
+        Args:
+            case: Its shapes are those of the inputs.
+            component: One of its components.
+            module: The module.
+            build: The graph.
+
+        Raises:
+            WorkerError: The process that computes failed, for lack of memory too.
+        """
+        model = self.catalog.models.get(case.model)
+        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
+        parts = {
+            **steps.identity(model, component),
+            "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
+            "of": module.key,
+            "build": build.key,
+            "code": source_hash(joints.__name__),
+            "versions": library_versions(*_LIBRARIES),
+        }
+        request = joints.FindPlaces(model.name, component, workload, module.path, build.path)
+        owners = [self.catalog.models.owner(model.name)]
+        entry = self.make("joints", parts, f"{joints.__name__}:find", request, owners)
+        return convert(entry.metadata, joints.PlacesFound).places
 
 
 @contextlib.contextmanager

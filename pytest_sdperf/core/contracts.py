@@ -148,8 +148,11 @@ class Runner(ABC):
         return None
 
     @contextmanager
-    def inside(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+    def inside(self, *, blocks: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
         """Collect what the modules inside read and give in calls made meanwhile.
+
+        Args:
+            blocks: Whether blocks alone are asked (`core.blocks`), which takes a fraction of the memory.
 
         Yields:
             `PATH` -> first output of the module of that path, in the order in which they finish, and `PATH<NUMBER` ->

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.core.blocks import blocks_of
 from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.values import ComponentFacts, Workload
@@ -201,13 +202,14 @@ class TorchRunner(Runner):
         return dict(zip(self._output_names, outputs, strict=True))
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
-        """Collect what every sub-module reads and gives, by forward hooks."""
+    def inside(self, *, blocks: bool = False) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+        """Collect what every sub-module reads and gives, or every block, by forward hooks."""
         kept: dict[str, np.ndarray[Any, Any]] = {}
         torch, module = self._torch, self._module
         calls: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
-            for path, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
+            asked = blocks_of if blocks else torch.nn.Module.named_modules
+            for path, part in asked(module) if isinstance(module, torch.nn.Module) else ():
 
                 def keep(
                     _: object, given: Sequence[Any], named: Mapping[str, Any], made: Any, path: str = path

@@ -185,7 +185,7 @@ class CompiledRunner(_torch.TorchRunner):
         return outputs
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[dict[str, Any]]:
+    def inside(self, *, blocks: bool = False) -> Iterator[dict[str, Any]]:
         """Collect nothing: what is compiled as one has no modules inside that could be asked."""
         yield {}
 

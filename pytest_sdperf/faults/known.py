@@ -8,10 +8,10 @@ from pytest_sdperf.core.errors import UnknownNameError
 from pytest_sdperf.faults import environment, harness, numerics, weights
 from pytest_sdperf.faults.fault import Fault
 from pytest_sdperf.faults.graph import activations, attention, convolutions, norms
-from pytest_sdperf.faults.runtime import answers, work
+from pytest_sdperf.faults.runtime import answers, kernels, work
 
 AREAS = ("graph", "weights", "numerics", "runtime", "environment", "harness")
-_ROOMS = (attention, norms, convolutions, activations, weights, numerics, answers, work, environment, harness)
+_ROOMS = (attention, norms, convolutions, activations, weights, numerics, answers, kernels, work, environment, harness)
 FAULTS: Mapping[str, Fault] = {fault.name: fault for room in _ROOMS for fault in room.FAULTS}
 
 

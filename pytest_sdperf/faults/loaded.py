@@ -50,9 +50,9 @@ class Passing(Runner):
         self.inner.resize(workload)
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[Changed]:
+    def inside(self, *, blocks: bool = False) -> Iterator[Changed]:
         """Pass on."""
-        with self.inner.inside() as found:
+        with self.inner.inside(blocks=blocks) as found:
             yield found
 
     def recipe(self) -> SessionRecipe | ModuleRecipe | None:

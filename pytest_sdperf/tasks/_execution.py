@@ -146,11 +146,13 @@ class RunCase:
     Attributes:
         case: The case.
         inside: Whether what a component computes inside is written too (`Runner.inside`).
+        blocks: Whether that is asked of blocks alone.
         keep: Component of a whole request -> number of the call whose inputs are kept, from 1.
     """
 
     case: Execution
     inside: bool = False
+    blocks: bool = False
     keep: Mapping[str, int] = field(default_factory=dict)
 
 

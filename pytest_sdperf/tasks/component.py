@@ -23,7 +23,7 @@ def run(request: RunCase, context: TaskContext) -> Ran:
     with contextlib.ExitStack() as stack:
         loaded = stack.enter_context(loaded_component(case, case.component, context))
         if request.inside:
-            inside = stack.enter_context(loaded.runner.inside())
+            inside = stack.enter_context(loaded.runner.inside(blocks=request.blocks))
         loaded.runner.bind(load_arrays(case.inputs))
         loaded.runner.run()
         loaded.runner.synchronize()

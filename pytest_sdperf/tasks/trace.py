@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,12 @@ class Reveal:
     Attributes:
         graph: Its path.
         share: Every how many of them is an output (1 for all).
+        names: Those that are; empty for all that nodes hand on.
     """
 
     graph: Path
-    share: int
+    share: int = 1
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,11 @@ def reveal(request: Reveal, context: TaskContext) -> Revealed:
     from pytest_sdperf.tracing.section import inner_values
     from pytest_sdperf.tracing.section import reveal as write
 
-    model = ir.load(request.graph)
-    node_types.record(model.graph)
-    names = inner_values(model.graph)[:: request.share]
+    names: Sequence[str] = request.names
+    if not names:
+        model = ir.load(request.graph)
+        node_types.record(model.graph)
+        names = inner_values(model.graph)[:: request.share]
     return Revealed(str(write(request.graph, context.out_dir, names)), len(names))
 
 

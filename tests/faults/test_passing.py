@@ -29,8 +29,8 @@ class Inner(Runner):
     def resize(self, workload):
         self.sizes.append(workload)
 
-    def inside(self):
-        return memoryview(b"inside")
+    def inside(self, *, blocks):
+        return memoryview(b"blocks" if blocks else b"inside")
 
     def recipe(self):
         return ModuleRecipe("cpu")
@@ -47,5 +47,6 @@ def test_sizes_recipes_and_what_is_inside_are_passed_on():
     planted.resize(size)
     assert inner.sizes == [size]
     assert planted.recipe() == ModuleRecipe("cpu")
-    with planted.inside() as found:
-        assert bytes(found) == b"inside"
+    for asked in ({}, {"blocks": True}):
+        with planted.inside(**asked) as found:
+            assert bytes(found) == (b"blocks" if asked else b"inside")

@@ -17,6 +17,7 @@ from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRun
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement import table
 from pytest_sdperf.checks.agreement.hints import remedies
+from pytest_sdperf.checks.agreement.joints import with_joints
 from pytest_sdperf.checks.agreement.judging import judge_agreements
 from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.checks.agreement.tensors import compare, different, share_of_limit
@@ -57,7 +58,8 @@ class Agrees(Check):
     def run(self, subject: CaseRunner) -> tuple[Agreement, ...]:
         """Compare, and look where it begins what is beyond a limit."""
         found, settings = agree(subject), subject.context.settings
-        wrong = next((number for number, one in enumerate(found) if not one.passed), None)
+        # A joint beyond its limit is a place itself.
+        wrong = next((number for number, one in enumerate(found) if not (one.passed or one.joints)), None)
         if wrong is None or not settings.locate:
             return found
         located = dataclasses.replace(found[wrong], located=locate(subject, found, settings=settings))
@@ -102,7 +104,8 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
     )
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
     told = " ".join(filter(None, [agreement.told, told]))
-    return _saying(against, [dataclasses.replace(agreement, by=by, told=told)])
+    whole = dataclasses.replace(agreement, by=by, told=told, reference=against.reference)
+    return _saying(against, with_joints(runner, whole))
 
 
 def several_answers(runner: CaseRunner) -> list[Arrays]:

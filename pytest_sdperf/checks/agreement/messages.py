@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pytest_sdperf.checks.agreement.joint_words import of_joints
 from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
 from pytest_sdperf.checks.images.similarity import bound, spelled, value
@@ -16,13 +17,16 @@ def sentences(agreement: Agreement) -> str:
     """Say how far the obtained tensor is from the reference, and what was recognised."""
     says_it_all = agreement.level == IMAGE and agreement.told and agreement.error == math.inf
     distance = "" if says_it_all and math.isfinite(agreement.limit) else _distance(agreement)
-    return " ".join(filter(None, [distance, agreement.told]))
+    hidden = f"Nothing inside was compared: {agreement.hidden}." if agreement.hidden else ""
+    return " ".join(filter(None, [distance, agreement.told, hidden]))
 
 
 def _distance(agreement: Agreement) -> str:
     level, by = agreement.level, agreement.by
     if agreement.level == DRIFT:
         return _of_drift(agreement)
+    if agreement.joints:
+        return of_joints(agreement, _in(agreement))
     if agreement.steps:
         return _of_steps(agreement)
     if not math.isfinite(agreement.limit):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from pytest_sdperf.checks.agreement.joint_words import counted
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
 from pytest_sdperf.checks.images.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
@@ -61,12 +62,18 @@ def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
     by = " or ".join(sorted({agreement.by for agreement in agreements}))
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
     steps = "; of steps: after each, shown is the nearest to its limit" if any(one.steps for one in agreements) else ""
-    yield f"error: {metrics} to the reference ({references}){limit}{steps}"
+    joints = (
+        "; of joints: what each block reads and gives, computed again from what the engine itself has before it, shown "
+        "is the nearest to its limit"
+        if any(one.joints for one in agreements)
+        else ""
+    )
+    yield f"error: {metrics} to the reference ({references}){limit}{steps}{joints}"
 
 
 def _roundings(agreements: Sequence[Agreement]) -> Iterator[str]:
     """Say that some limits are those of several roundings."""
-    several = max((one.roundings for one in agreements), default=1)
+    several = max((one.roundings for one in agreements if not one.joints), default=1)
     if several > 1:
         yield (
             f"of {several} roundings: beyond the limit of one, so the initial latents of plain torch were rounded in "
@@ -97,13 +104,16 @@ def _numbers(agreement: Agreement) -> tuple[str, ...]:
 def _details(agreement: Agreement) -> str:
     if not agreement.passed:
         return _failing(agreement)
-    return "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement))))
+    hidden = f"nothing inside was compared: {agreement.hidden}" if agreement.hidden else ""
+    parts = (_step(agreement), _joint(agreement), _images(agreement), _own(agreement), hidden)
+    return "; ".join(filter(None, parts))
 
 
 def _word(agreement: Agreement) -> str:
     words = {"component": "", DRIFT: f"{DRIFT} to {agreement.dtype}"}
     word = words.get(agreement.level, agreement.level)
-    return f"{word} of {agreement.roundings} roundings".lstrip() if agreement.roundings > 1 else word
+    several = agreement.roundings > 1 and not agreement.joints
+    return f"{word} of {agreement.roundings} roundings".lstrip() if several else word
 
 
 def _step(agreement: Agreement) -> str:
@@ -115,6 +125,11 @@ def _step(agreement: Agreement) -> str:
         return f"at {agreement.culprit}"
     of_limit = f", {share(last.error / last.limit)} of its limit" if last.limit > 0 else ""
     return f"at {agreement.culprit}; the last: {last.error:.2e}{of_limit}"
+
+
+def _joint(agreement: Agreement) -> str:
+    """Say how many blocks were compared, and which joint is shown; empty for other levels."""
+    return f"{counted(agreement)}, nearest: {agreement.culprit}" if agreement.joints else ""
 
 
 def _own(agreement: Agreement) -> str:
@@ -133,6 +148,8 @@ def _images(agreement: Agreement) -> str:
 def _failing(agreement: Agreement) -> str:
     """Say where an agreement fails, and what was recognised."""
     details = "".join(f"; {name} {value:.4g}" for name, value in sorted(agreement.details.items()))
+    if agreement.joints:
+        return f"{counted(agreement)}; begins at {agreement.culprit}"
     where = "begins at " if agreement.steps else "" if agreement.error == math.inf else "worst at "
     named = f"{agreement.name}, " if agreement.name else ""
     return f"{named}{where}{agreement.culprit or 'a place that was not named'}{details}"

@@ -5,37 +5,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.fingerprint import source_hash
-from pytest_sdperf.builds.processes import forking
-from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
+from pytest_sdperf.checks.locate.inside import Inside, inside, own_task
 from pytest_sdperf.checks.locate.target import SearchTarget, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core import ladder, progress
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.files.strict_json import convert
-from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine import host_memory
-from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.core.values.case import EXTERNAL
 from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.core.values.recipe import SessionRecipe
-from pytest_sdperf.tasks._execution import Ran, RunCase, ShowingFiles
-from pytest_sdperf.tasks.trace import FindNode, NodeFound, Reveal, Revealed
+from pytest_sdperf.tasks._execution import ShowingFiles
+from pytest_sdperf.tasks.trace import FindNode, NodeFound, Reveal
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
 _GRID = 64  # pixels of a picture that every UNet here can halve three times
 _SHARES = (1, 8)  # every inner value is asked for, or every eighth
-_CUDA_GRAPH = "cuda_graph"
-T = TypeVar("T")
 
 
 def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
@@ -51,7 +42,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
     expected = torch_outputs(target, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
     hidden, vanished = Located(runner.case.component, "hidden"), {}
     for share in _SHARES:
-        seen = _inside(target, build, share=share)
+        seen = inside(runner, target.inputs, build, Reveal(build.path, share))
         if too_large := _too_large(seen.obtained, runner.case):
             return dataclasses.replace(hidden, told=too_large)
         references = _references(runner, dtype)
@@ -85,39 +76,6 @@ def _too_large(obtained: Path, case: Case) -> str:
     return (
         f"{told} Look at a smaller picture, --sdperf-resolution={'x'.join(map(str, smaller))}, or where more is free."
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Seen:
-    """What the engine of a case computes inside.
-
-    Attributes:
-        obtained: File (npz) with the values.
-        session: How the engine makes its session; None where it does not say.
-        values: How many inner values there are.
-    """
-
-    obtained: Path
-    session: SessionRecipe | None
-    values: int
-
-
-def _inside(target: SearchTarget, build: Build, *, share: int) -> _Seen:
-    runner, component = target.runner, target.runner.case.component
-    told = _own_task(runner, "reveal", Reveal(build.path, share), Revealed)
-    probe = _probe(build, Path(told.path), share=share)
-    case = runner.execution(target.inputs, builds={component: probe})
-    part = case.parts[component]
-    if _CUDA_GRAPH in part.options:  # its outputs have fixed places
-        part = dataclasses.replace(part, options={**part.options, _CUDA_GRAPH: "off"})
-    ran = runner.task("run", RunCase(dataclasses.replace(case, parts={component: part}), inside=True), Ran)
-    return _Seen(Path(ran.outputs), ran.session, told.values)
-
-
-def _probe(build: Build, path: Path, *, share: int) -> Build:
-    """Return the build of a graph that tells its inner values: compiled, it is another one than that of the case."""
-    parts = {"build": build.key, "share": share, "code": source_hash("pytest_sdperf.tracing.section")}
-    return dataclasses.replace(build, key=f"inside-{content_key(parts)}", path=path)
 
 
 def _references(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
@@ -190,7 +148,7 @@ def _redrawn(
 def _compared(
     target: SearchTarget,
     build: Build,
-    seen: _Seen,
+    seen: Inside,
     references: tuple[Path, Path] | None,
     expected: Mapping[str, Path],
     *,
@@ -204,7 +162,7 @@ def _compared(
 def _by_modules(
     target: SearchTarget,
     build: Build,
-    seen: _Seen,
+    seen: Inside,
     expected: Mapping[str, Path],
     *,
     dtype: str,
@@ -251,20 +209,4 @@ def _find(
         device=torch_device(runner),
         session=session,
     )
-    return _own_task(runner, "find", request, NodeFound)
-
-
-def _own_task(runner: CaseRunner, function: str, request: Reveal | FindNode, answer: type[T]) -> T:
-    """Run a task in the interpreter of the suite: that of a profile may lack what it needs."""
-    context, settings = runner.context, runner.context.settings
-    with context.turns.alone_on_gpu(in_words(runner.case)):
-        found = run_task(
-            f"pytest_sdperf.tasks.trace:{function}",
-            request,
-            out_dir=context.new_folder(function),
-            timeout_s=settings.worker_timeout_s,
-            env=worker_environment(context.device),
-            in_process=settings.in_process,
-            libraries=forking.MODULES,
-        )
-    return convert(found, answer)
+    return own_task(runner, "find", request, NodeFound)

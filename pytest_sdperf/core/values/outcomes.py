@@ -58,12 +58,25 @@ class StepAgreement:
 
 
 @dataclasses.dataclass(frozen=True)
+class JointAgreement(StepAgreement):
+    """What a block inside a component reads or gives, computed again from what the engine has before it.
+
+    Attributes:
+        path: Path of the block; empty for an output of the component.
+        reads: Number of what it reads, from 0; empty for what it gives. The name of an output of the component.
+    """
+
+    path: str
+    reads: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Agreement:
     """Obtained against reference.
 
     Attributes:
-        level: `component`, `steps` (the latents after every UNet call), `image` or `drift` (the steps of half precision
-            against those of single precision).
+        level: `component`, `joints` (what is inside it, block by block), `steps` (the latents after every UNet call),
+            `image` or `drift` (the steps of half precision against those of single precision).
         metric: `relative-l2`; of an image also `psnr` (root mean square error as a share of the range), `ssim`
             (1 - SSIM) and `flip`.
         error: Distance of the obtained tensor from the reference; of steps that of the first step beyond its limit, or
@@ -78,6 +91,9 @@ class Agreement:
         name: What was recognised: `overflow`, or how a picture is wrong at a glance; empty for nothing.
         told: What that was seen by, as sentences.
         steps: Every step, in order; empty for other levels.
+        joints: Every joint that was compared, in order; empty for other levels.
+        blocks: Of joints, how many blocks give something of their own, compared or not.
+        hidden: Of a component, why nothing inside was compared; empty where it was.
         roundings: How many roundings of the initial latents the reference error is the largest error of.
         located: Where it begins, of the first one beyond its limit; None where nobody had to look.
         outcome: `PASSED` or `FAILED`: nothing stored says anything of it. It follows from error and limit.
@@ -96,6 +112,9 @@ class Agreement:
     name: str = ""
     told: str = ""
     steps: tuple[StepAgreement, ...] = ()
+    joints: tuple[JointAgreement, ...] = ()
+    blocks: int = 0
+    hidden: str = ""
     roundings: int = 1
     located: Located | None = None
     outcome: Outcome = dataclasses.field(init=False, default=Outcome.FAILED)

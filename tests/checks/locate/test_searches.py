@@ -10,7 +10,7 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
-from pytest_sdperf.checks.locate import graphs, locate, rewriting
+from pytest_sdperf.checks.locate import graphs, inside, locate, rewriting
 from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.errors import WorkerError
 from pytest_sdperf.core.machine import host_memory
@@ -18,6 +18,7 @@ from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
 from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.core.values.recipe import SessionRecipe
+from pytest_sdperf.tasks.trace import Reveal
 
 
 def found_of(runner, settings=None):
@@ -90,8 +91,9 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch, changes, told):
 
 def test_what_is_looked_into_is_another_build_for_those_that_compile():
     build = Build("fuse-native-0123", "onnx", Path("model.onnx"), "float32")
-    probes = [graphs._probe(build, Path("inside.onnx"), share=share) for share in (1, 8, 8)]
-    assert len({build.key, *(one.key for one in probes)}) == 3
+    asked = [Reveal(build.path, share) for share in (1, 8, 8)] + [Reveal(build.path, names=("value",))]
+    probes = [inside._probe(build, Path("inside.onnx"), one) for one in asked]
+    assert len({build.key, *(one.key for one in probes)}) == 4
     assert probes[1] == probes[2]
     assert {(one.path, one.dtype) for one in probes} == {(Path("inside.onnx"), "float32")}
 

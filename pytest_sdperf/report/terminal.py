@@ -8,13 +8,13 @@ from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.fusions.table import fused_lines, fused_sums, standing_lines
-from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
+from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_table
 from pytest_sdperf.checks.pipelines.tables.energy import energy_lines
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.floors import floor_lines
 from pytest_sdperf.checks.pipelines.tables.latencies import latency_lines
-from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
-from pytest_sdperf.checks.pipelines.tables.requests import request_lines
+from pytest_sdperf.checks.pipelines.tables.memory import memory_table
+from pytest_sdperf.checks.pipelines.tables.requests import request_table
 from pytest_sdperf.checks.pipelines.tables.runtime_report import runtime_report_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
@@ -115,14 +115,14 @@ def _tables(
         ]
         yield table_lines(mine, matches, width=width)
     yield remark_lines(reports, width=width)
-    yield request_lines(reports, width=width)
+    yield request_table(reports).lines(width=width)
     yield fairness_lines(reports, width=width)
     yield pair_lines(reports, width=width)
     yield resumed_lines(reports, width=width)
     yield turn_lines(reports, width=width)
-    yield artifact_lines(reports, width=width, every=every)
+    yield artifact_table(reports, every=every).lines(width=width)
     yield floor_lines(reports, width=width)
-    yield memory_lines(reports, width=width)
+    yield memory_table(reports).lines(width=width)
     yield energy_lines(reports, width=width)
     yield check_lines(reports, width=width)
     yield fused_lines(reports, width=width, every=every)

@@ -80,7 +80,7 @@ def report_lines(
         yield from _section(remark_lines(reports, width=width))
         yield from _section(pair_lines(reports, width=width))
         yield from _section(resumed_lines(reports, width=width, every=False))
-        yield from _section(_passed(reports, width=width))
+        yield from _section(passed_lines(reports, width=width))
     yield from _section(tolerance_lines(reports, run.idle, width=width))
     more = _more(run, " -v")
     told = finding_lines(reports, width=width, candidates=run.keeps_candidates, every=verbosity > 0, more=more)
@@ -143,7 +143,7 @@ def _first(lines: Iterable[Line], *, every: bool, more: str) -> Iterator[Line]:
         yield Line(f"and {plural(len(lines) - _MOST, 'more unused case')}: {more} names them")
 
 
-def _passed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+def passed_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield how many operators fused, and how many cases each registered check found right."""
     for text in fused_sums(reports):
         yield from wrapped(text, width=width, rest="  ")

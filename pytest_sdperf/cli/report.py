@@ -12,7 +12,6 @@ from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.pipelines.tables.shipped import slowest_first
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.cli.baselines.accept import results_in
 from pytest_sdperf.cli.baselines.places import existing
@@ -89,7 +88,7 @@ def _slug(path: Path, baseline: Baseline) -> str:
 
 def _of_baseline(path: Path, baseline: Baseline) -> PageRun:
     """Return the last session of each case, as a run that judged nothing."""
-    slug, cases = _slug(path, baseline), sorted(baseline.cases.values(), key=slowest_first)
+    slug, cases = _slug(path, baseline), [baseline.cases[key] for key in sorted(baseline.cases)]
     facts = load_gpus().facts(slug)
     reports = tuple(
         CaseReport(f"session of {one.last.date}", one.case, measurement_of(one.last, one.case)) for one in cases

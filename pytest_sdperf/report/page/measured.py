@@ -18,6 +18,7 @@ from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.units import seconds
 from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.report.page.merged import Device
 
 _FIRST = (PIPELINE, "unet")
@@ -45,6 +46,11 @@ class Row:
     def batch(self) -> int:
         """Images per call."""
         return self.case.batch_size
+
+    @property
+    def component(self) -> str:
+        """What was measured."""
+        return self.case.component
 
     @property
     def optimization(self) -> str:
@@ -90,9 +96,18 @@ def rows_of(devices: Sequence[Device]) -> list[Row]:
     """Return every row; whole requests come first, then UNets, then what else was measured, each by model."""
     several = len({device.name for device in devices if any(report.measured for report in device.reports)}) > 1
     found = [row for device in devices for row in _rows(device, f" on {device.run.slug}" if several else "")]
-    order = list(dict.fromkeys(row.case.component for row in found))
-    rank = {name: _FIRST.index(name) if name in _FIRST else len(_FIRST) + order.index(name) for name in order}
-    return sorted(found, key=lambda row: rank[row.case.component])
+    components, optimizations, groups = (
+        _ranks(first, [getattr(row, name) for row in found])
+        for first, name in ((_FIRST, "component"), (tuple(one.name for one in LADDER), "optimization"), ((), "group"))
+    )
+    return sorted(
+        found, key=lambda row: (components[row.component], groups[row.group], optimizations[row.optimization])
+    )
+
+
+def _ranks(first: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name: some come first, the others as they are met."""
+    return {name: place for place, name in enumerate(dict.fromkeys((*first, *names)))}
 
 
 def _rows(device: Device, where: str) -> Iterator[Row]:

@@ -20,30 +20,36 @@
     });
   }
 
-  // Rows of bars: the name of a row stands left of its bars where there is room, else above them.
+  // Rows of bars, one line each: the name of a row stands left of its first bar where there is room, else above it.
   function bars(width, figure, element) {
     const all = figure.bars;
     const rows = unique(all.map((bar) => bar.y)), series = unique(all.map((bar) => bar.s));
     const [unit, name] = figure.unit === "s" ? scaled(d3.max(all, (bar) => bar.v) || 1) : [0.01, "%"];
     keys(element, series, COLOURS);
     const beside = longest(rows) * 7 < width / 4;
-    const used = all.map((bar) => ({ ...bar, x: bar.v === null ? 0 : bar.v / unit }));
+    const used = [], names = [], lines = [];
+    for (const row of rows) {
+      names.push({ row, at: lines.length });
+      if (!beside) lines.push(lines.length);
+      for (const bar of all.filter((one) => one.y === row)) {
+        used.push({ ...bar, at: lines.length, x: (bar.v || 0) / unit, end: Math.max(bar.v || 0, bar.hi || 0) / unit });
+        lines.push(lines.length);
+      }
+      if (series.length > 1) lines.push(lines.length);
+    }
     const ends = used.filter((bar) => bar.lo && bar.hi > bar.lo);
-    const room = longest(all.map((bar) => bar.t)) * 7 + 12;
-    const thick = 20, head = beside ? 4 : 18;
-    const place = (bar) => series.indexOf(bar.s);
     return Plot.plot({
-      width, marginLeft: beside ? longest(rows) * 7 + 12 : 2, marginRight: room, marginTop: 4, marginBottom: 34,
-      height: 38 + rows.length * (series.length * thick + head + 4),
-      x: { label: name, grid: true, domain: [0, (d3.max(used, (bar) => Math.max(bar.x, (bar.hi || 0) / unit)) || 1)], ticks: Math.max(2, width / 120) },
-      fy: { domain: rows, axis: beside ? "left" : null, label: null, padding: 0.08 },
-      y: { domain: d3.range(series.length), axis: null, padding: 0.12 },
+      width, marginLeft: beside ? longest(rows) * 7 + 12 : 2, marginRight: longest(all.map((bar) => bar.t)) * 7 + 12,
+      marginTop: 2, marginBottom: 34, height: 36 + lines.length * (series.length > 1 ? 17 : 21),
+      x: { label: name, grid: true, domain: [0, d3.max(used, (bar) => bar.end) || 1], ticks: Math.max(2, width / 120) },
+      y: { domain: lines, axis: null, padding: 0.14 },
       color: { domain: series, range: series.map((_, i) => COLOURS[i % COLOURS.length]) },
       marks: [
-        Plot.barX(used, { fy: "y", y: place, x: "x", fill: "s", insetTop: head, title: (bar) => `${bar.y}, ${bar.s}: ${bar.t}` }),
-        Plot.ruleY(ends, { fy: "y", y: place, x1: (bar) => bar.lo / unit, x2: (bar) => bar.hi / unit, stroke: "currentColor", strokeWidth: 2, dy: head / 2 }),
-        Plot.text(used, { fy: "y", y: place, x: (bar) => Math.max(bar.x, (bar.hi || 0) / unit), text: "t", textAnchor: "start", dx: 5, dy: head / 2, fill: "currentColor" }),
-        beside ? null : Plot.text(rows, { fy: (row) => row, frameAnchor: "top-left", text: (row) => row, dy: 4, fill: "currentColor", fontWeight: 600 }),
+        Plot.barX(used, { y: "at", x: "x", fill: "s", title: (bar) => `${bar.y}, ${bar.s}: ${bar.t}` }),
+        Plot.ruleY(ends, { y: "at", x1: (bar) => bar.lo / unit, x2: (bar) => bar.hi / unit, stroke: "currentColor", strokeWidth: 2 }),
+        Plot.text(used, { y: "at", x: "end", text: "t", textAnchor: "start", dx: 5, fill: "currentColor" }),
+        Plot.text(names, { y: "at", frameAnchor: "left", text: "row", textAnchor: beside ? "end" : "start", dx: beside ? -8 : 0,
+          fill: "currentColor", fontWeight: beside ? 400 : 600 }),
         Plot.ruleX([0]),
       ],
     });

@@ -46,6 +46,13 @@ class Grid:
     rows: Sequence[Sequence[Cell]]
     legend: Sequence[str] = ()
 
+    @property
+    def compact(self) -> Grid:
+        """The same without columns that are empty."""
+        kept = [place for place in range(len(self.headings)) if any(row[place].text for row in self.rows)]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return Grid(self.title, tuple(self.headings[place] for place in kept), rows, self.legend)
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -146,7 +146,7 @@ def _spread_figures(rows: list[Row]) -> Iterator[Figure]:
             f"{widest}{percent(spread_of['hi'] / spread_of['lo'])[1:]}." if spread_of["hi"] > spread_of["lo"] else ""
         )
         yield Figure("dots", title, answer or "One process of each was timed.", {"dots": dots}, _numbers(rows, title))
-    peaks = [(row, *(peaks_of(row.report, f"{run}-run-memory") for run in ("first", "second"))) for row in rows]
+    peaks = [(row, peaks_of(row.report, "first-run-memory"), peaks_of(row.report, "second-run-memory")) for row in rows]
     told: list[dict[str, Any]] = [
         {"y": label[id(row)], "o": row.optimization, "v": min(second), "lo": min(second), "hi": min(first)}
         for row, first, second in peaks
@@ -170,7 +170,7 @@ def _spread_figures(rows: list[Row]) -> Iterator[Figure]:
 def _numbers(rows: Iterable[Row], title: str) -> Grid:
     """Return every number of cases, as the terminal writes them."""
     headings = ("optimization", "engine", "batch", "latency", "processes", "change", "held within", "verdict")
-    return Grid(
+    grid = Grid(
         title,
         headings,
         [
@@ -187,6 +187,7 @@ def _numbers(rows: Iterable[Row], title: str) -> Grid:
             for row in rows
         ],
     )
+    return grid.compact
 
 
 def floors(rows: Iterable[Row]) -> list[Block]:
@@ -206,31 +207,36 @@ def _floor_figures(rows: list[Row]) -> Iterator[Figure]:
 
 
 def kernels(rows: Iterable[Row]) -> list[Block]:
-    """Return which kinds of kernels take the time, per engine and batch size."""
+    """Return which kinds of kernels take the time, per model and batch size."""
     return _blocks(rows, _kernel_figures)
 
 
 def _kernel_figures(rows: list[Row]) -> Iterator[Figure]:
-    for (series, batch), mine in grouped(rows, lambda row: (row.series, row.batch)).items():
+    for batch, mine in grouped(rows, lambda row: row.batch).items():
+        order = [row.series for row in mine]
         found = {
-            row.optimization: known
-            for row in mine
+            f"{row.optimization} {row.series}": known
+            for row in sorted(mine, key=lambda row: order.index(row.series))
             if row.measurement.samples and (known := row.measurement.samples[-1].facts.get("kernels"))
         }
-        if not found:
-            continue
-        bars: list[dict[str, Any]] = [
-            {"y": name, "k": kind, "v": one["seconds"], "t": f"{seconds(one['seconds'])} in {one['count']:,.0f}"}
-            for name, kinds in found.items()
-            for kind, one in kinds.items()
-        ]
-        name, kinds = next(reversed(found.items()))
-        together, (kind, most) = sum(one["seconds"] for one in kinds.values()), next(iter(kinds.items()))
-        answer = f"At {name} kernels take {seconds(together)}, most of it {kind}: {seconds(most['seconds'])}"
-        answer += f" ({share(most['seconds'] / together)})." if together else "."
-        title = f"Kernels of {rows[0].group} on {series}, batch {batch}"
-        cells = {(bar["y"], bar["k"]): Cell(bar["t"], bar["v"]) for bar in bars}
-        yield Figure("stack", title, answer, {"bars": bars}, matrix(title, "optimization", cells))
+        if found:
+            bars: list[dict[str, Any]] = [
+                {"y": name, "k": kind, "v": one["seconds"], "t": f"{seconds(one['seconds'])} in {one['count']:,.0f}"}
+                for name, kinds in found.items()
+                for kind, one in kinds.items()
+            ]
+            title = f"Kernels of {rows[0].group}, batch {batch}"
+            cells = {(bar["y"], bar["k"]): Cell(bar["t"], bar["v"]) for bar in bars}
+            yield Figure("stack", title, _longest(found), {"bars": bars}, matrix(title, "build", cells))
+
+
+def _longest(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say of the build whose kernels take least what takes most of it."""
+    sums = {name: sum(one["seconds"] for one in kinds.values()) for name, kinds in found.items()}
+    least = min(sums, key=lambda name: sums[name])
+    kind, most = max(found[least].items(), key=lambda item: item[1]["seconds"])
+    part = f" ({share(most['seconds'] / sums[least])})" if sums[least] else ""
+    return f"{least}: kernels take {seconds(sums[least])}, most of it {kind}, {seconds(most['seconds'])}{part}."
 
 
 def history(devices: Iterable[Device]) -> list[Block]:

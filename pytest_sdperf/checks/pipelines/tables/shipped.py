@@ -34,7 +34,7 @@ def shipped_beside(
         (stored, machine_of(baseline, stored.last))
         for baseline in shipped
         if family and _family(baseline.machine) == family
-        for stored in sorted(baseline.cases.values(), key=slowest_first)
+        for stored in sorted(baseline.cases.values(), key=_slowest_first)
         if _work(stored.case) in measured
     ]
     # Rows of one work, driver and versions have one source, with all their days.
@@ -48,7 +48,7 @@ def shipped_beside(
     )
 
 
-def slowest_first(stored: StoredCase) -> tuple[int, bool, float]:
+def _slowest_first(stored: StoredCase) -> tuple[int, bool, float]:
     """Sort as a ladder does, without knowing it; the smallest batch decides, for a row holds every batch."""
     return stored.case.batch_size, not stored.last.out_of_memory, -_latency_s(_level(stored))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,7 @@ RUN = RunInfo(
 )
 
 
+@functools.cache
 def shipped() -> Baseline:
     """Return the baseline of the H200 that comes with the project."""
     (baseline,) = (one for one in measured() if one.machine["slug"] == "h200")

@@ -114,6 +114,28 @@
     });
   }
 
+  // How each case changed: a dot each, whose colour and shape are its verdict.
+  const VERDICTS = { HELD: ["#56b4e9", "circle"], IMPROVED: ["#009e73", "triangle"], INCONCLUSIVE: ["#e69f00", "diamond"],
+    REGRESSED: ["#d55e00", "square"] };
+  function changes(width, figure, element) {
+    const all = figure.dots, rows = unique(all.map((dot) => dot.y)), verdicts = unique(all.map((dot) => dot.o));
+    const look = verdicts.map((name) => VERDICTS[name] || ["#999999", "cross"]);
+    keys(element, verdicts, look.map((one) => one[0]));
+    const most = Math.max(5, d3.max(all, (dot) => Math.abs(dot.v)) * 100 * 1.1);
+    return Plot.plot({
+      width, marginLeft: 8, marginRight: 16, marginTop: 12, marginBottom: 34, height: 56 + rows.length * 40,
+      x: { label: "change of latency, %", grid: true, domain: [-most, most], ticks: Math.max(2, width / 120) },
+      y: { domain: rows, axis: null, padding: 0.1, insetBottom: 10 },
+      color: { domain: verdicts, range: look.map((one) => one[0]) }, symbol: { domain: verdicts, range: look.map((one) => one[1]) },
+      marks: [
+        Plot.ruleX([0]),
+        Plot.text(rows, { y: (row) => row, frameAnchor: "left", text: (row) => row, dy: -10, fill: "currentColor", fontWeight: 600 }),
+        Plot.dot(all, { y: "y", x: (dot) => dot.v * 100, dy: 8, fill: "o", symbol: "o", stroke: "currentColor", strokeWidth: 0.5, r: 5,
+          title: (dot) => `${dot.n}: ${dot.t}` }),
+      ],
+    });
+  }
+
   function line(element, points) {
     const width = 120, height = 24, x = d3.scalePoint(d3.range(points.length), [4, width - 4]);
     const y = d3.scaleLinear([0, d3.max(points, (one) => one[1])], [height - 3, 3]);
@@ -124,7 +146,7 @@
       .attr("r", 2).attr("fill", "currentColor").append("title").text((one) => one[0]);
   }
 
-  const KIND = { bars, dots, memory: dots, stack, steps };
+  const KIND = { bars, changes, dots, memory: dots, stack, steps };
   const charts = [...document.querySelectorAll(".chart")], lines = [...document.querySelectorAll(".line")];
   const drawn = new Map();
 
@@ -157,7 +179,7 @@
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of document.querySelectorAll("section:not(#environment) tbody tr")) {
-      const text = row.textContent.toLowerCase();
+      const text = `${row.closest("table").caption.textContent} ${row.textContent}`.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
   });

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_sdperf.baselines.published import Published, PublishedMatch, beside
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.checks.pipelines.tables.cells import cells_of_published
 from pytest_sdperf.checks.pipelines.tables.floors import reached
 from pytest_sdperf.checks.pipelines.tables.published import source_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.spread import peaks_of
-from pytest_sdperf.checks.reporting.columns import batches_differ, case_label
+from pytest_sdperf.checks.reporting.columns import batches_differ, case_label, request_label
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.units import digits, megabytes, percent, plural, seconds, share
+from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.report.page.measured import Row
 from pytest_sdperf.report.page.merged import Device
 from pytest_sdperf.report.page.parts import Block, Cell, Figure, Grid, matrix, style_of
@@ -115,8 +119,8 @@ def _beside_figures(rows: Sequence[Row], matches: Sequence[PublishedMatch]) -> I
             component = case.component in match.kind if match.kind != "published" else case.component == PIPELINE
             for cell in match.row.cells if component else ():
                 if cell.batch_size == case.batch_size and (latency := cell.latency_s):
-                    words = (match.row.optimization, match.row.engine, match.row.version, match.table.device)
-                    kind = match.kind.partition(",")[0]
+                    kind, words = match.kind.partition(",")[0], [match.row.optimization, match.row.engine]
+                    words += [match.row.version, match.table.device] if kind == "published" else []
                     text = cells_of_published(cell, source="").texts[0]
                     theirs.append({"y": " ".join(filter(None, words)), "s": kind, "v": latency, "t": text})
         if theirs:
@@ -188,6 +192,41 @@ def _numbers(rows: Iterable[Row], title: str) -> Grid:
         ],
     )
     return grid.compact
+
+
+def changes(devices: Iterable[Device]) -> list[Block]:
+    """Return how the latency of each case changed since its baseline."""
+    blocks = []
+    for device in devices:
+        several = batches_differ(report.case for report in device.reports)
+        found = [
+            (report, verdict, verdict.obtained / verdict.expected)
+            for report in device.reports
+            if (verdict := report.verdict(LATENCY.name)) is not None and verdict.obtained and verdict.expected
+        ]
+        if not found:
+            continue
+        dots: list[dict[str, Any]] = []
+        rows: list[list[Cell]] = []
+        for report, verdict, ratio in found:
+            case, text = report.case, percent(ratio)
+            label = case_label(case, case.component, batch=several).strip()
+            group, word = f"{case.model} {request_label(case)}", verdict.outcome.value
+            dots.append({"y": group, "v": ratio - 1, "o": word, "n": label, "t": f"{text}, {word}"})
+            ends = [Cell(seconds(value), value) for value in (verdict.expected, verdict.obtained) if value]
+            rows.append([Cell(label), *ends, Cell(text), Cell(word, style=style_of(verdict.outcome))])
+        label, largest = max(((dot["n"], ratio) for dot, (*_, ratio) in zip(dots, found, strict=True)), key=_distance)
+        counted = Counter(verdict.outcome for _, verdict, _ in found)
+        told = ", ".join(f"{counted[one]} {one.value}" for one in reversed(Outcome) if counted[one])
+        answer = f"Latency of {plural(len(found), 'case')}: {told}. Most changed: {label}, {percent(largest)}."
+        title = f"Change of latency on {device.name}"
+        grid = Grid(title, ("case", "baseline", "now", "change", "verdict"), rows)
+        blocks.append(Block(figures=[Figure("changes", title, answer, {"dots": dots}, grid)]))
+    return blocks
+
+
+def _distance(named: tuple[str, float]) -> float:
+    return abs(math.log(named[1]))
 
 
 def floors(rows: Iterable[Row]) -> list[Block]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.baselines.files import write_atomically
+from pytest_sdperf.baselines.files import rounded, write_atomically
 from pytest_sdperf.baselines.published import Published
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
@@ -17,6 +17,7 @@ from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_table
 from pytest_sdperf.checks.pipelines.tables.energy import energy_table
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.floors import floor_table, floors_not_known
+from pytest_sdperf.checks.pipelines.tables.latencies import LEGEND
 from pytest_sdperf.checks.pipelines.tables.memory import memory_table
 from pytest_sdperf.checks.pipelines.tables.requests import request_table
 from pytest_sdperf.checks.pipelines.tables.runtime_report import runtime_report_lines
@@ -39,8 +40,10 @@ from pytest_sdperf.report.unused import unused_cases, unused_lines
 
 FOLDER = Path(__file__).parent
 _WIDE = 10**6
-_FULL = 10  # findings that stand open
+_FULL = 5  # findings that stand open
 _COLOURS = {"red": "Red: not in order", "yellow": "Amber: look at it", "green": "Green: in order", "": "Not judged"}
+# Findings that are folded, because nothing has to be done about them.
+_FOLDED = {"IMPROVED": "Better than stored", "GAP": "As stored, with operators missing"}
 _METHOD = (
     "Each case is timed in fresh processes; its latency is the median of their medians, and a range is that of the "
     "processes. Bars are linear from zero, errors of steps logarithmic. Verdicts and limits are those of the run: this "
@@ -125,7 +128,7 @@ def _json(data: Any) -> Any:
     """Return JSON that nothing in it can end: no character of HTML, and none that is not ASCII."""
     from markupsafe import Markup
 
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(rounded(data), separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - escaped above
@@ -145,21 +148,24 @@ def _answer(devices: Sequence[Device]) -> dict[str, Any]:
     if any(run.status in (1, 10) for device in judged for run in device.runs[-1:]):
         colour = "red"
     cases = len({report.case.key for device in devices for report in device.reports})
-    sentence = line.text if judged else f"{plural(cases, 'case')} as they were accepted; nothing is judged here"
+    newest = max((run.saved.date[:10] for device in devices for run in device.runs), default="")
+    accepted = f"{plural(cases, 'case')} as they were accepted, the newest on {newest}; nothing is judged here"
+    sentence = line.text if judged else accepted
     found = [
         (device, finding) for device in judged for finding in findings(device.reports, width=_WIDE, every=True, more="")
     ]
-    fresh = [_told(device, finding, judged) for device, finding in found if not finding.kind.startswith("GAP")]
-    gaps = [_told(device, finding, judged) for device, finding in found if finding.kind.startswith("GAP")]
+    told = {name: [_told(*one, judged) for one in found if one[1].kind.startswith(name)] for name in _FOLDED}
+    fresh = [_told(*one, judged) for one in found if not one[1].kind.startswith(tuple(_FOLDED))]
     return {
         "colour": colour,
         "word": _COLOURS[colour],
-        "sentence": f"{sentence}.",
+        "sentence": f"{sentence[0].upper()}{sentence[1:]}.",
+        "several": len(devices) > 1,
         "problems": problems,
-        "changed": [(device.name, _changed(device)) for device in judged if device.run.compared],
+        "changed": [(device.name, text) for device in judged for text in _changed(device)],
         "findings": fresh[:_FULL],
         "more": fresh[_FULL:],
-        "gaps": gaps,
+        "folded": [(_FOLDED[name], found) for name, found in told.items() if found],
         "notices": [line.text.strip() for device in judged for line in _notices(device)],
         "next": [line.text for line in _next(judged)],
         "judged": bool(judged),
@@ -175,8 +181,11 @@ def _told(device: Device, finding: Finding, devices: Sequence[Device]) -> dict[s
     return {"head": f"{heads[0]}{where}", "heads": heads[1:], "lines": lines, "style": style}
 
 
-def _changed(device: Device) -> str:
-    return dict(header_texts(device.run)).get("changed", "")
+def _changed(device: Device) -> Iterator[str]:
+    """Yield what differs from the baseline's subject, and how latencies changed."""
+    if text := dict(header_texts(device.run)).get("changed"):
+        yield text
+    yield from (figure.answer for block in speed.changes([device]) for figure in block.figures)
 
 
 def _notices(device: Device) -> Iterator[Line]:
@@ -200,7 +209,11 @@ def _sections(
 ) -> Iterator[Section]:
     rows = rows_of(devices)
     reports = [report for device in devices for report in device.reports]
-    yield Section("ladder", "The optimization ladder", "Latency by optimization, engine and batch.", speed.ladder(rows))
+    intro = "The latency of every case that has a baseline."
+    yield Section("changes", "Since the baseline", intro, speed.changes(devices))
+    marks = ", ".join(f"{mark} {text}" for mark, text in LEGEND.items())
+    intro = f"Latency by optimization, engine and batch. Marks: {marks}."
+    yield Section("ladder", "The optimization ladder", intro, speed.ladder(rows))
     others = speed.beside_ours(devices, rows, published, shipped)
     yield Section("beside", "Beside others", "Rows that others published of the same model and GPU family.", others)
     intro = "Of each component, how many operators are fused of those that there can be."

@@ -100,9 +100,9 @@ def results(count: int, *, factor: float = 1.0, date: str = "2026-11-30T10:00Z")
     stored = sorted(shipped().cases.values(), key=lambda one: one.case.component != "unet")
     reports = []
     for number in range(count):
-        fields = {"batch_size": 2 ** (1 + number // len(stored))} if number >= len(stored) else {}
-        one = stored[number % len(stored)]
-        fields |= {"model": f"model-{number // len(stored)}"} if number >= 3 * len(stored) else {}
+        one, again = stored[number % len(stored)], number // len(stored)
+        fields = {"batch_size": one.case.batch_size * 2**again} if again else {}
+        fields |= {"model": f"model-{again}"} if again > 2 else {}
         reports.append(timed(one, factor if number % 3 == 1 else 1.0, **fields))
     reports += of_checks() if count > 4 else ()
     summary = RunSummary(selected=count, measured=True, collected=tuple(report.case for report in reports))

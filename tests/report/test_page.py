@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
 from page_scenes import RUN, results, shipped, timed
 from sample_values import case, compared
+from test_plugin import BARE, UNETS
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.shipped import measured
@@ -17,11 +19,12 @@ from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.cli import main
+from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, StepAgreement, Verdict
 from pytest_sdperf.report.findings import count_line
 from pytest_sdperf.report.page.merged import PageRun
-from pytest_sdperf.report.page.write import page_text
-from pytest_sdperf.report.results import SavedResults, write_results
+from pytest_sdperf.report.page.write import page_text, write_page
+from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_summary import RunSummary
 
 LIMIT_BYTES = 2_000_000
@@ -310,3 +313,26 @@ def test_an_empty_baseline_is_an_empty_page():
         answer(text)[1]
         == "Not judged. 0 cases as they were accepted, the newest on 2026-11-30; nothing is judged here."
     )
+
+
+def test_a_page_that_cannot_be_written_at_the_end_is_told_as_results_are(tmp_path):
+    path = tmp_path / "page.html"
+    path.mkdir()
+    with pytest.raises(OptionError) as raised:
+        write_page(path, [PageRun(results(4))], {}, option="--sdperf-html")
+    assert str(raised.value) == (
+        f"cannot write the page to {path}: Is a directory. Name a file in a writable folder with --sdperf-html=FILE."
+    )
+
+
+def test_a_run_writes_the_page_of_what_it_found_without_private_text(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile("def test_step(bench): pass")
+    home = str(Path.home())
+    sdperf(*UNETS, "--sdperf-html=out.html", "--sdperf-json=out.json", f"-ocache_dir={home}/x").assert_outcomes(
+        passed=4
+    )
+    text = (pytester.path / "out.html").read_text("utf-8")
+    again = page_text([PageRun(read_results(pytester.path / "out.json"))], {})
+    assert answer(text) == answer(again)
+    assert home not in text

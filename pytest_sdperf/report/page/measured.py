@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.baselines.published import OOM
 from pytest_sdperf.checks.pipelines.tables.cells import MARKS, Cells, cells_of
 from pytest_sdperf.checks.pipelines.tables.fairness import sums_in_half
 from pytest_sdperf.checks.pipelines.tables.spread import time_range
@@ -15,7 +15,6 @@ from pytest_sdperf.checks.reporting.columns import request_label
 from pytest_sdperf.checks.reporting.gates import wrong_builds
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.labels import engine_label
-from pytest_sdperf.core.units import seconds
 from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.fusing.optimizations import LADDER
@@ -41,21 +40,6 @@ class Row:
     measurement: Measurement
     report: CaseReport
     cells: Cells
-
-    @property
-    def batch(self) -> int:
-        """Images per call."""
-        return self.case.batch_size
-
-    @property
-    def component(self) -> str:
-        """What was measured."""
-        return self.case.component
-
-    @property
-    def optimization(self) -> str:
-        """Its step of the ladder."""
-        return self.case.optimization
 
     @property
     def is_result(self) -> bool:
@@ -96,12 +80,11 @@ def rows_of(devices: Sequence[Device]) -> list[Row]:
     """Return every row; whole requests come first, then UNets, then what else was measured, each by model."""
     several = len({device.name for device in devices if any(report.measured for report in device.reports)}) > 1
     found = [row for device in devices for row in _rows(device, f" on {device.run.slug}" if several else "")]
-    components, optimizations, groups = (
-        _ranks(first, [getattr(row, name) for row in found])
-        for first, name in ((_FIRST, "component"), (tuple(one.name for one in LADDER), "optimization"), ((), "group"))
-    )
+    components = _ranks(_FIRST, [row.case.component for row in found])
+    optimizations = _ranks([one.name for one in LADDER], [row.case.optimization for row in found])
+    groups = _ranks((), [row.group for row in found])
     return sorted(
-        found, key=lambda row: (components[row.component], groups[row.group], optimizations[row.optimization])
+        found, key=lambda row: (components[row.case.component], groups[row.group], optimizations[row.case.optimization])
     )
 
 
@@ -121,21 +104,17 @@ def _rows(device: Device, where: str) -> Iterator[Row]:
         model: varying_fields(report.case for report in measured if report.case.model == model)
         for model in {report.case.model for report in measured}
     }
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for report in measured:
         for side, one in report.measurements.items():
             case = report.case_of(side)
-            if not side and (case.key in seen or seen.add(case.key)):  # type: ignore[func-returns-value]
+            if (case.key, side) in seen:
                 continue
+            seen.add((case.key, side))
             varied = ", ".join(str(getattr(case, name)) for name in varying[report.case.model] if getattr(case, name))
             half = HALF_SUMS if sums_in_half(one) else ""
             engine = engine_label(case.engine, case.engine_options)
             series = f"{side and f'{side}: '}{engine}{varied and f' ({varied})'}{half}{where}"
-            cells = _side(one, report) if side else cells_of(about[case.key], wrong)
+            alone = [dataclasses.replace(report, case=case, measurement=one)]  # a side of an A/B
+            cells = cells_of(alone if side else about[case.key], wrong)
             yield Row(f"{case.model} {request_label(case)}", series, case, one, report, cells)
-
-
-def _side(one: Measurement, report: CaseReport) -> Cells:
-    latency = OOM if one.out_of_memory else "-" if one.known_latency_s is None else seconds(one.known_latency_s)
-    outcome = report.outcome
-    return Cells((latency, "", "", "", outcome.value if outcome else ""), outcome)

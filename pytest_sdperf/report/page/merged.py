@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.checks.judging.run_status import run_status
 from pytest_sdperf.checks.pipelines.tables.stored import latency_s
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.report.judged import why_nothing
@@ -43,19 +42,6 @@ class PageRun:
             yield f"Tests that failed for another reason than a verdict: {summary.failures}."
         if why := why_nothing(self.saved.reports, measuring=summary.selected, asked=summary.selected):
             yield f"{why[0].upper()}{why[1:]}."
-
-    @property
-    def status(self) -> int:
-        """The exit status that verdicts and problems of the run ask for."""
-        expected = self.saved.summary.expected_failures
-        judged = (report for report in self.saved.reports if report.nodeid not in expected)
-        return run_status(
-            [verdict.outcome for report in judged for verdict in report.verdicts],
-            policy=self.saved.policy,
-            other_failures=self.saved.summary.failures > 0,
-            nothing_judged=any(self.problems),
-            unused=False,
-        )
 
 
 @dataclass(frozen=True)

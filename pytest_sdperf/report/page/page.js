@@ -77,8 +77,13 @@
     });
   }
 
+  // Its data are those of its table.
   function stack(width, figure, element) {
-    const all = figure.bars, rows = unique(all.map((bar) => bar.y)), kinds = unique(all.map((bar) => bar.k));
+    const table = element.parentElement.querySelector("table");
+    const kindsOf = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+    const all = [...table.tBodies[0].rows].flatMap((row) => [...row.cells].flatMap((cell, i) =>
+      cell.dataset.v ? [{ y: row.cells[0].textContent, k: kindsOf[i], v: +cell.dataset.v, t: cell.textContent }] : []));
+    const rows = unique(all.map((bar) => bar.y)), kinds = unique(all.map((bar) => bar.k));
     const [unit, name] = scaled(d3.max(d3.rollup(all, (v) => d3.sum(v, (bar) => bar.v), (bar) => bar.y).values()) || 1);
     const colours = kinds.map((_, i) => KINDS[i % KINDS.length]);
     keys(element, kinds, colours);
@@ -150,8 +155,12 @@
   const charts = [...document.querySelectorAll(".chart")], lines = [...document.querySelectorAll(".line")];
   const drawn = new Map();
 
-  function draw(element) {
-    const width = Math.max(240, Math.floor(element.clientWidth || 720));
+  // Widths are asked for before anything is drawn: each question after a change lays the whole page out anew.
+  function draw(elements) {
+    elements.map((element) => [element, Math.max(240, Math.floor(element.clientWidth || 720))]).forEach(drawOne);
+  }
+
+  function drawOne([element, width]) {
     if (drawn.get(element) === width) return;
     drawn.set(element, width);
     element.replaceChildren();
@@ -162,24 +171,24 @@
   }
 
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
+    draw(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
   }, { rootMargin: "400px" });
   for (const element of [...charts, ...lines]) seen.observe(element);
   let later;
   window.addEventListener("resize", () => {
     clearTimeout(later);
-    later = setTimeout(() => { for (const element of drawn.keys()) if (element.clientWidth) draw(element); }, 150);
+    later = setTimeout(() => draw([...drawn.keys()].filter((element) => element.clientWidth)), 150);
   });
   window.addEventListener("beforeprint", () => {
     for (const folded of document.querySelectorAll("main details")) folded.open = true;
-    for (const element of [...charts, ...lines]) draw(element);
+    draw([...charts, ...lines]);
   });
 
   const input = document.querySelector(".filter input");
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of document.querySelectorAll("section:not(#environment) tbody tr")) {
-      const text = `${row.closest("table").caption.textContent} ${row.textContent}`.toLowerCase();
+      const text = `${row.closest(".scroll").ariaLabel} ${row.textContent}`.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
     }
   });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.checks.reporting.columns import Table
@@ -16,10 +16,9 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: As it is written.
+        text, details: As it is written, and what stands below it, smaller.
         value: The number that is written, as the file of results has it; None for a text.
         style: `red`, `yellow` or `green`; empty for none.
-        details: Below the text, smaller.
         points: Date and seconds of each point of a line; none for no line.
     """
 
@@ -32,14 +31,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table. The first cell of a row says what it is about.
-
-    Attributes:
-        title: What all of it is about.
-        headings: One per cell.
-        rows: Cells each.
-        legend: Texts below it.
-    """
+    """A table, with texts below it. The first cell of a row says what it is about."""
 
     title: str
     headings: tuple[str, ...]
@@ -56,14 +48,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, and a table of the same numbers.
+    """A chart, what is to be seen in it in a sentence, and a table of the same numbers.
 
-    Attributes:
-        kind: How `page.js` draws it.
-        title: What is shown.
-        answer: What is to be seen in it, in a sentence.
-        data: What is drawn, plain JSON data.
-        grid: The same numbers.
+    `kind` says how `page.js` draws `data`, which is plain JSON data.
     """
 
     kind: str
@@ -75,12 +62,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a section that can be folded.
+    """A part of a section, which can be folded where it has a title.
 
     Attributes:
-        title: Empty for one that stands open without a title.
-        figures, grids: Charts and tables.
-        texts: Paragraphs.
         pictures: Data URI of each picture, and what it shows.
         code: Text that keeps its lines.
         fold: Whether it is closed at first.
@@ -97,19 +81,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page.
-
-    Attributes:
-        id: Its anchor.
-        title: Its heading.
-        intro: What it is about.
-        blocks: Without them the page does not have it.
-    """
+    """A section, which the page does not have without blocks. `id` is its anchor."""
 
     id: str
     title: str
     intro: str
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[Block]
 
 
 def style_of(outcome: Outcome | None) -> str:

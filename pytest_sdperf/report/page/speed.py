@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_sdperf.baselines.published import Published, PublishedMatch, beside
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.checks.pipelines.tables.cells import cells_of_published
 from pytest_sdperf.checks.pipelines.tables.floors import reached
 from pytest_sdperf.checks.pipelines.tables.published import source_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.spread import peaks_of
-from pytest_sdperf.checks.reporting.columns import batches_differ, case_label, request_label
+from pytest_sdperf.checks.reporting.columns import batches_differ
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.units import digits, megabytes, percent, plural, seconds, share
-from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.report.page.measured import Row
 from pytest_sdperf.report.page.merged import Device
 from pytest_sdperf.report.page.parts import Block, Cell, Figure, Grid, matrix, style_of
@@ -64,14 +60,21 @@ def ladder(rows: Iterable[Row]) -> list[Block]:
 
 
 def _ladder_figures(rows: list[Row]) -> Iterator[Figure]:
-    for batch, mine in grouped(rows, lambda row: row.batch).items():
+    for batch, mine in grouped(rows, lambda row: row.case.batch_size).items():
         title = f"Latency of {mine[0].group}, batch {batch}"
         yield _bars(title, _fastest(mine), [_bar(row) for row in mine], corner="optimization")
 
 
 def _bar(row: Row) -> dict[str, Any]:
     ends = row.ends_s or (None, None)
-    found = {"y": row.optimization, "s": row.series, "v": row.latency_s, "t": row.text, "lo": ends[0], "hi": ends[1]}
+    found = {
+        "y": row.case.optimization,
+        "s": row.series,
+        "v": row.latency_s,
+        "t": row.text,
+        "lo": ends[0],
+        "hi": ends[1],
+    }
     return {**found, "ink": style_of(row.cells.outcome)}
 
 
@@ -81,11 +84,11 @@ def _fastest(rows: Sequence[Row]) -> str:
     if not timed:
         return f"None of {plural(len(rows), 'case')} has a time that is a result."
     best_s, best = min(timed, key=lambda one: one[0])
-    told = f"{best.optimization} on {best.series} is fastest: {seconds(best_s)}"
+    told = f"{best.case.optimization} on {best.series} is fastest: {seconds(best_s)}"
     slowest_s, slowest = max((one for one in timed if one[1].series == best.series), key=lambda one: one[0])
     if slowest is not best:
-        told += f", {digits(slowest_s / best_s)} times as fast as {slowest.optimization} ({seconds(slowest_s)})"
-    lost = ", ".join(f"{row.optimization} on {row.series}" for row in rows if row.measurement.out_of_memory)
+        told += f", {digits(slowest_s / best_s)} times as fast as {slowest.case.optimization} ({seconds(slowest_s)})"
+    lost = ", ".join(f"{row.case.optimization} on {row.series}" for row in rows if row.measurement.out_of_memory)
     return f"{told}.{f' Out of memory: {lost}.' if lost else ''}"
 
 
@@ -100,7 +103,9 @@ def beside_ours(
         mine = [row for row in rows if row.case.key in keys]
         for model in dict.fromkeys(row.case.model for row in mine):
             about = [report for report in device.reports if report.case.model == model]
-            batches = {row.batch for row in mine if row.case.model == model and row.case.component == PIPELINE}
+            batches = {
+                row.case.batch_size for row in mine if row.case.model == model and row.case.component == PIPELINE
+            }
             matches = (
                 *beside(published, family=device.run.family, model=model, batch_sizes=batches),
                 *(shipped_beside(shipped, about, family=device.run.family) if device.judged else ()),
@@ -112,7 +117,7 @@ def beside_ours(
 
 
 def _beside_figures(rows: Sequence[Row], matches: Sequence[PublishedMatch]) -> Iterator[Figure]:
-    for group, mine in grouped(rows, lambda row: (row.group, row.batch)).items():
+    for group, mine in grouped(rows, lambda row: (row.group, row.case.batch_size)).items():
         case = mine[0].case
         theirs: list[dict[str, Any]] = []
         for match in matches:
@@ -125,7 +130,7 @@ def _beside_figures(rows: Sequence[Row], matches: Sequence[PublishedMatch]) -> I
                     theirs.append({"y": " ".join(filter(None, words)), "s": kind, "v": latency, "t": text})
         if theirs:
             ours = [
-                {"y": f"{row.optimization} {row.series}", "s": "this run", "v": row.latency_s, "t": row.text}
+                {"y": f"{row.case.optimization} {row.series}", "s": "this run", "v": row.latency_s, "t": row.text}
                 for row in mine
                 if row.latency_s is not None
             ]
@@ -141,8 +146,8 @@ def spread(rows: Iterable[Row]) -> list[Block]:
 
 def _spread_figures(rows: list[Row]) -> Iterator[Figure]:
     several = batches_differ(row.case for row in rows)
-    label = {id(row): f"{row.series}, batch {row.batch}" if several else row.series for row in rows}
-    dots = [{**_bar(row), "y": label[id(row)], "o": row.optimization} for row in rows if row.latency_s is not None]
+    label = {id(row): f"{row.series}, batch {row.case.batch_size}" if several else row.series for row in rows}
+    dots = [{**_bar(row), "y": label[id(row)], "o": row.case.optimization} for row in rows if row.latency_s is not None]
     if dots:
         title, spread_of = f"Latency of {rows[0].group}", max(dots, key=lambda dot: dot["hi"] / dot["lo"])
         widest = f"The medians of processes differ most at {spread_of['o']} on {spread_of['y']}, by "
@@ -152,7 +157,7 @@ def _spread_figures(rows: list[Row]) -> Iterator[Figure]:
         yield Figure("dots", title, answer or "One process of each was timed.", {"dots": dots}, _numbers(rows, title))
     peaks = [(row, peaks_of(row.report, "first-run-memory"), peaks_of(row.report, "second-run-memory")) for row in rows]
     told: list[dict[str, Any]] = [
-        {"y": label[id(row)], "o": row.optimization, "v": min(second), "lo": min(second), "hi": min(first)}
+        {"y": label[id(row)], "o": row.case.optimization, "v": min(second), "lo": min(second), "hi": min(first)}
         for row, first, second in peaks
         if first and second
     ]
@@ -179,9 +184,9 @@ def _numbers(rows: Iterable[Row], title: str) -> Grid:
         headings,
         [
             [
-                Cell(row.optimization),
+                Cell(row.case.optimization),
                 Cell(row.series),
-                Cell(str(row.batch)),
+                Cell(str(row.case.batch_size)),
                 Cell(row.text, row.latency_s),
                 Cell(row.processes),
                 Cell(row.cells.texts[1].strip()),
@@ -194,53 +199,20 @@ def _numbers(rows: Iterable[Row], title: str) -> Grid:
     return grid.compact
 
 
-def changes(devices: Iterable[Device]) -> list[Block]:
-    """Return how the latency of each case changed since its baseline."""
-    blocks = []
-    for device in devices:
-        several = batches_differ(report.case for report in device.reports)
-        found = [
-            (report, verdict, verdict.obtained / verdict.expected)
-            for report in device.reports
-            if (verdict := report.verdict(LATENCY.name)) is not None and verdict.obtained and verdict.expected
-        ]
-        if not found:
-            continue
-        dots: list[dict[str, Any]] = []
-        rows: list[list[Cell]] = []
-        for report, verdict, ratio in found:
-            case, text = report.case, percent(ratio)
-            label = case_label(case, case.component, batch=several).strip()
-            group, word = f"{case.model} {request_label(case)}", verdict.outcome.value
-            dots.append({"y": group, "v": ratio - 1, "o": word, "n": label, "t": f"{text}, {word}"})
-            ends = [Cell(seconds(value), value) for value in (verdict.expected, verdict.obtained) if value]
-            rows.append([Cell(label), *ends, Cell(text), Cell(word, style=style_of(verdict.outcome))])
-        label, largest = max(((dot["n"], ratio) for dot, (*_, ratio) in zip(dots, found, strict=True)), key=_distance)
-        counted = Counter(verdict.outcome for _, verdict, _ in found)
-        told = ", ".join(f"{counted[one]} {one.value}" for one in reversed(Outcome) if counted[one])
-        answer = f"Latency of {plural(len(found), 'case')}: {told}. Most changed: {label}, {percent(largest)}."
-        title = f"Change of latency on {device.name}"
-        grid = Grid(title, ("case", "baseline", "now", "change", "verdict"), rows)
-        blocks.append(Block(figures=[Figure("changes", title, answer, {"dots": dots}, grid)]))
-    return blocks
-
-
-def _distance(named: tuple[str, float]) -> float:
-    return abs(math.log(named[1]))
-
-
 def floors(rows: Iterable[Row]) -> list[Block]:
     """Return the share of the physical floor that each case reaches."""
     return _blocks(rows, _floor_figures)
 
 
 def _floor_figures(rows: list[Row]) -> Iterator[Figure]:
-    for batch, mine in grouped(rows, lambda row: row.batch).items():
+    for batch, mine in grouped(rows, lambda row: row.case.batch_size).items():
         parts = [(row, part) for row in mine if (part := reached(row.measurement)) is not None]
         if parts:
             best, most = max(parts, key=lambda one: one[1])
-            answer = f"{best.optimization} on {best.series} comes nearest to its floor: {share(most)} of that speed."
-            bars = [{"y": row.optimization, "s": row.series, "v": part, "t": share(part)} for row, part in parts]
+            answer = (
+                f"{best.case.optimization} on {best.series} comes nearest to its floor: {share(most)} of that speed."
+            )
+            bars = [{"y": row.case.optimization, "s": row.series, "v": part, "t": share(part)} for row, part in parts]
             title = f"Share of the floor, {mine[0].group}, batch {batch}"
             yield _bars(title, answer, bars, corner="optimization", unit="share")
 
@@ -251,22 +223,21 @@ def kernels(rows: Iterable[Row]) -> list[Block]:
 
 
 def _kernel_figures(rows: list[Row]) -> Iterator[Figure]:
-    for batch, mine in grouped(rows, lambda row: row.batch).items():
+    for batch, mine in grouped(rows, lambda row: row.case.batch_size).items():
         order = [row.series for row in mine]
         found = {
-            f"{row.optimization} {row.series}": known
+            f"{row.case.optimization} {row.series}": known
             for row in sorted(mine, key=lambda row: order.index(row.series))
             if row.measurement.samples and (known := row.measurement.samples[-1].facts.get("kernels"))
         }
         if found:
-            bars: list[dict[str, Any]] = [
-                {"y": name, "k": kind, "v": one["seconds"], "t": f"{seconds(one['seconds'])} in {one['count']:,.0f}"}
+            title = f"Kernels of {rows[0].group}, batch {batch}"
+            cells = {
+                (name, kind): Cell(f"{seconds(one['seconds'])} in {one['count']:,.0f}", one["seconds"])
                 for name, kinds in found.items()
                 for kind, one in kinds.items()
-            ]
-            title = f"Kernels of {rows[0].group}, batch {batch}"
-            cells = {(bar["y"], bar["k"]): Cell(bar["t"], bar["v"]) for bar in bars}
-            yield Figure("stack", title, _longest(found), {"bars": bars}, matrix(title, "build", cells))
+            }
+            yield Figure("stack", title, _longest(found), {}, matrix(title, "build", cells))
 
 
 def _longest(found: Mapping[str, Mapping[str, Any]]) -> str:
@@ -276,25 +247,3 @@ def _longest(found: Mapping[str, Mapping[str, Any]]) -> str:
     kind, most = max(found[least].items(), key=lambda item: item[1]["seconds"])
     part = f" ({share(most['seconds'] / sums[least])})" if sums[least] else ""
     return f"{least}: kernels take {seconds(sums[least])}, most of it {kind}, {seconds(most['seconds'])}{part}."
-
-
-def history(devices: Iterable[Device]) -> list[Block]:
-    """Return a line per case that was measured more than once."""
-    blocks = []
-    for device in devices:
-        cases = {report.case.key: report.case for report in device.reports if report.measurement is not None}
-        several = batches_differ(cases.values())
-        rows = []
-        for key, case in cases.items():
-            points = tuple(device.history.get(key, {}).items())
-            if len(points) > 1:
-                label = case_label(case, f"{case.component} {case.height}x{case.width}", batch=several).strip()
-                (_, first_s), (_, last_s) = points[0], points[-1]
-                dates = f"{points[0][0][:10]} to {points[-1][0][:10]}"
-                change = Cell(percent(last_s / first_s))
-                ends = (Cell(seconds(first_s), first_s), Cell(seconds(last_s), last_s))
-                rows.append([Cell(label), Cell(str(len(points))), Cell(dates, points=points), *ends, change])
-        if rows:
-            headings = ("case", "times", "line", "first", "last", "change")
-            blocks.append(Block(grids=[Grid(device.name, headings, rows)]))
-    return blocks

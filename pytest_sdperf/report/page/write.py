@@ -29,7 +29,7 @@ from pytest_sdperf.core.values import to_json
 from pytest_sdperf.report.findings import Finding, count_line, findings, notice_lines
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.next_command import next_lines
-from pytest_sdperf.report.page import checked, speed
+from pytest_sdperf.report.page import checked, over_time, speed
 from pytest_sdperf.report.page.measured import rows_of
 from pytest_sdperf.report.page.merged import Device, PageRun, merged
 from pytest_sdperf.report.page.parts import Block, Cell, Grid, Section, grid_of
@@ -40,6 +40,7 @@ from pytest_sdperf.report.unused import unused_cases, unused_lines
 
 FOLDER = Path(__file__).parent
 _WIDE = 10**6
+_NAMED = 4  # models in the title
 _FULL = 5  # findings that stand open
 _COLOURS = {"red": "Red: not in order", "yellow": "Amber: look at it", "green": "Green: in order", "": "Not judged"}
 # Findings that are folded, because nothing has to be done about them.
@@ -136,7 +137,8 @@ def _json(data: Any) -> Any:
 
 def _title(devices: Sequence[Device]) -> str:
     models = dict.fromkeys(report.case.model for device in devices for report in device.reports)
-    return f"{', '.join(models) or 'Nothing'} on {', '.join(dict.fromkeys(device.name for device in devices))}"
+    what = ", ".join(models) if len(models) <= _NAMED else plural(len(models), "model")
+    return f"{what or 'Nothing'} on {', '.join(dict.fromkeys(device.name for device in devices))}"
 
 
 def _answer(devices: Sequence[Device]) -> dict[str, Any]:
@@ -144,9 +146,7 @@ def _answer(devices: Sequence[Device]) -> dict[str, Any]:
     judged = [device for device in devices if device.judged]
     line = count_line(*(device.reports for device in judged))
     problems = [problem for device in judged for run in device.runs for problem in run.problems]
-    colour = line.styles[0] if judged else ""
-    if any(run.status in (1, 10) for device in judged for run in device.runs[-1:]):
-        colour = "red"
+    colour = "red" if problems else line.styles[0] if judged else ""
     cases = len({report.case.key for device in devices for report in device.reports})
     newest = max((run.saved.date[:10] for device in devices for run in device.runs), default="")
     accepted = f"{plural(cases, 'case')} as they were accepted, the newest on {newest}; nothing is judged here"
@@ -185,7 +185,7 @@ def _changed(device: Device) -> Iterator[str]:
     """Yield what differs from the baseline's subject, and how latencies changed."""
     if text := dict(header_texts(device.run)).get("changed"):
         yield text
-    yield from (figure.answer for block in speed.changes([device]) for figure in block.figures)
+    yield from (figure.answer for block in over_time.changes([device]) for figure in block.figures)
 
 
 def _notices(device: Device) -> Iterator[Line]:
@@ -210,7 +210,7 @@ def _sections(
     rows = rows_of(devices)
     reports = [report for device in devices for report in device.reports]
     intro = "The latency of every case that has a baseline."
-    yield Section("changes", "Since the baseline", intro, speed.changes(devices))
+    yield Section("changes", "Since the baseline", intro, over_time.changes(devices))
     marks = ", ".join(f"{mark} {text}" for mark, text in LEGEND.items())
     intro = f"Latency by optimization, engine and batch. Marks: {marks}."
     yield Section("ladder", "The optimization ladder", intro, speed.ladder(rows))
@@ -233,7 +233,7 @@ def _sections(
     yield Section("kernels", "Kernels", intro, [*speed.kernels(rows), *ran])
     blocks = [*checked.agreement(devices), *checked.tables(devices)]
     yield Section("agreement", "Agreement and other checks", "How far results are from their reference.", blocks)
-    yield Section("history", "History", "Cases that were measured more than once.", speed.history(devices))
+    yield Section("history", "History", "Cases that were measured more than once.", over_time.history(devices))
     builds = _tables(devices, lambda found: artifact_table(found, every=True))
     yield Section("builds", "Builds and warm starts", "What the files took to make, and how soon they answer.", builds)
     yield Section("environment", "Environment and method", _METHOD, list(_environment(devices)))

@@ -50,7 +50,7 @@ def finding_lines(
         more: What tells all of them.
     """
     found = list(findings(reports, width=width, every=every, more=more))
-    told = found if every else _first_of_each_kind(found, _MOST_IN_FULL)
+    told = found if every else first_of_each_kind(found, _MOST_IN_FULL)
     for finding in told:
         yield from finding.lines
     if len(told) < len(found):
@@ -83,13 +83,13 @@ def headline_lines(
         *(Finding(line.text, [line]) for line in unused),
     ]
     fits = len(found) <= most
-    for finding in found if fits else _first_of_each_kind(found, most - 1):
+    for finding in found if fits else first_of_each_kind(found, most - 1):
         yield finding.lines[0]
     if not fits:
         yield Line(f"and {plural(len(found) - most + 1, 'more finding')}: {more}", ("bold",))
 
 
-def _first_of_each_kind(found: Sequence[Finding], most: int) -> list[Finding]:
+def first_of_each_kind(found: Sequence[Finding], most: int) -> list[Finding]:
     """Return that many findings, in their order: one of each kind first, for forty alike would hide another."""
     kinds: set[str] = set()
     again: list[bool] = []

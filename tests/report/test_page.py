@@ -123,8 +123,8 @@ def test_several_devices_are_told_apart():
     other = dataclasses.replace(RUN, device="NVIDIA A100", slug="a100-pcie-80gb", family="a100")
     text = page(results(4), dataclasses.replace(results(4), run=other))
     assert "<h1>sd15 on NVIDIA H200, NVIDIA A100</h1>" in text
-    assert "ort-cuda:cuda_graph=on on h200</th>" in text
-    assert "ort-cuda:cuda_graph=on on a100-pcie-80gb</th>" in text
+    assert "ort-cuda:cuda_graph=on, h200</th>" in text
+    assert "ort-cuda:cuda_graph=on, a100-pcie-80gb</th>" in text
     assert answer(text)[1].startswith("Amber: look at it. Verdicts of 8 cases: ")
 
 

@@ -42,7 +42,12 @@ def fused(reports: Iterable[CaseReport]) -> list[Block]:
             for name, count, most in operators_of(report):
                 cells[name, report.case.optimization] = _of(count, most)
         blocks.append(
-            Block(title, grids=[matrix(title, "operator", cells)], texts=_standing(mine), fold=len(blocks) > 4)
+            Block(
+                title,
+                grids=[matrix("Operators by optimization", "operator", cells)],
+                texts=_standing(mine),
+                fold=len(blocks) > 4,
+            )
         )
         blocks += [
             Block(f"{one.case.optimization}: {text}", texts=why, fold=True)
@@ -77,13 +82,13 @@ def _missed(report: CaseReport) -> Iterator[tuple[str, list[str]]]:
             yield f"{verdict.outcome.value} {verdict.sentence} [{verdict.code}]", why
 
 
-def agreement(devices: Iterable[Device]) -> list[Block]:
+def agreement(devices: Sequence[Device]) -> list[Block]:
     """Return the curve of each request that was compared step by step, and pictures of its steps."""
     blocks: list[Block] = []
     for device in devices:
         strips = {nodeid: path for run in device.runs for nodeid, path in run.strips.items()}
         for report in device.reports:
-            label = case_label(report.case, report.case.component, batch=True).strip()
+            label = f"{case_label(report.case, report.case.component, batch=True).strip()}{_on(device, devices)}"
             figures = [
                 _steps_figure(f"{label}, {name}{f' of side {side}' if side else ''}", one)
                 for name, check in report.checks.items()

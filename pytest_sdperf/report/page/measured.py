@@ -79,7 +79,7 @@ class Row:
 def rows_of(devices: Sequence[Device]) -> list[Row]:
     """Return every row; whole requests come first, then UNets, then what else was measured, each by model."""
     several = len({device.name for device in devices if any(report.measured for report in device.reports)}) > 1
-    found = [row for device in devices for row in _rows(device, f" on {device.run.slug}" if several else "")]
+    found = [row for device in devices for row in _rows(device, f", {device.run.slug}" if several else "")]
     components = _ranks(_FIRST, [row.case.component for row in found])
     optimizations = _ranks([one.name for one in LADDER], [row.case.optimization for row in found])
     groups = _ranks((), [row.group for row in found])

@@ -5,8 +5,13 @@
   const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#c9b400"];
   const KINDS = [...COLOURS, "#332288", "#88ccee", "#44aa99", "#999933", "#aa4499", "#882255"];
   const unique = (items) => [...new Set(items)];
-  const present = (items) => items.filter((item) => item !== null && item !== undefined);
   const scaled = (largest) => (largest >= 1 ? [1, "s"] : largest >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"]);
+  // One engine has one colour on the whole page, unless two of a chart would have the same.
+  const engines = unique(data.figures.flatMap((figure) => (figure.bars || []).map((bar) => bar.s)));
+  function coloursOf(series) {
+    const found = series.map((name) => COLOURS[engines.indexOf(name) % COLOURS.length]);
+    return unique(found).length === series.length ? found : series.map((_, i) => COLOURS[i % COLOURS.length]);
+  }
   const longest = (texts) => d3.max(texts, (text) => text.length) || 0;
 
   function keys(element, names, colours) {
@@ -25,7 +30,8 @@
     const all = figure.bars;
     const rows = unique(all.map((bar) => bar.y)), series = unique(all.map((bar) => bar.s));
     const [unit, name] = figure.unit === "s" ? scaled(d3.max(all, (bar) => bar.v) || 1) : [0.01, "%"];
-    keys(element, series, COLOURS);
+    const colours = coloursOf(series);
+    keys(element, series, colours);
     const beside = longest(rows) * 7 < width / 4;
     const used = [], names = [], lines = [];
     for (const row of rows) {
@@ -43,7 +49,7 @@
       marginTop: 2, marginBottom: 34, height: 36 + lines.length * (series.length > 1 ? 17 : 21),
       x: { label: name, grid: true, domain: [0, d3.max(used, (bar) => bar.end) || 1], ticks: Math.max(2, width / 120) },
       y: { domain: lines, axis: null, padding: 0.14 },
-      color: { domain: series, range: series.map((_, i) => COLOURS[i % COLOURS.length]) },
+      color: { domain: series, range: colours },
       marks: [
         Plot.barX(used, { y: "at", x: "x", fill: "s", title: (bar) => `${bar.y}, ${bar.s}: ${bar.t}` }),
         Plot.ruleY(ends, { y: "at", x1: (bar) => bar.lo / unit, x2: (bar) => bar.hi / unit, stroke: "currentColor", strokeWidth: 2 }),

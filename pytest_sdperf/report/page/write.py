@@ -26,7 +26,7 @@ from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.report.findings import Finding, count_line, findings, notice_lines
+from pytest_sdperf.report.findings import Finding, count_line, findings, first_of_each_kind, notice_lines
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.page import checked, over_time, speed
@@ -155,7 +155,8 @@ def _answer(devices: Sequence[Device]) -> dict[str, Any]:
         (device, finding) for device in judged for finding in findings(device.reports, width=_WIDE, every=True, more="")
     ]
     told = {name: [_told(*one, judged) for one in found if one[1].kind.startswith(name)] for name in _FOLDED}
-    fresh = [_told(*one, judged) for one in found if not one[1].kind.startswith(tuple(_FOLDED))]
+    fresh = [one for one in found if not one[1].kind.startswith(tuple(_FOLDED))]
+    first = first_of_each_kind([finding for _, finding in fresh], _FULL)
     return {
         "colour": colour,
         "word": _COLOURS[colour],
@@ -163,8 +164,8 @@ def _answer(devices: Sequence[Device]) -> dict[str, Any]:
         "several": len(devices) > 1,
         "problems": problems,
         "changed": [(device.name, text) for device in judged for text in _changed(device)],
-        "findings": fresh[:_FULL],
-        "more": fresh[_FULL:],
+        "findings": [_told(*one, judged) for one in fresh if one[1] in first],
+        "more": [_told(*one, judged) for one in fresh if one[1] not in first],
         "folded": [(_FOLDED[name], found) for name, found in told.items() if found],
         "notices": [line.text.strip() for device in judged for line in _notices(device)],
         "next": [line.text for line in _next(judged)],
@@ -209,6 +210,7 @@ def _sections(
 ) -> Iterator[Section]:
     rows = rows_of(devices)
     reports = [report for device in devices for report in device.reports]
+    every = {(report.nodeid, report.case.key): report for report in reports}.values()  # a build has no device
     intro = "The latency of every case that has a baseline."
     yield Section("changes", "Since the baseline", intro, over_time.changes(devices))
     marks = ", ".join(f"{mark} {text}" for mark, text in LEGEND.items())
@@ -217,7 +219,7 @@ def _sections(
     others = speed.beside_ours(devices, rows, published, shipped)
     yield Section("beside", "Beside others", "Rows that others published of the same model and GPU family.", others)
     intro = "Of each component, how many operators are fused of those that there can be."
-    yield Section("fused", "Fused operators", intro, checked.fused(reports))
+    yield Section("fused", "Fused operators", intro, checked.fused(every))
     more = [*_tables(devices, memory_table), *_tables(devices, energy_table), *_tables(devices, request_table)]
     intro = "By engine and batch: the median, and the range of the processes."
     yield Section(

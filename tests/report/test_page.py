@@ -10,17 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 from page_scenes import RUN, results, shipped, timed
-from sample_values import case, compared
+from sample_values import case, compared, fused, measurement
 from test_plugin import BARE, UNETS
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.checks.ab.pairs import judge_pairs
+from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.cli import main
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, StepAgreement, Verdict
+from pytest_sdperf.fusing.explain import Explanation, Unfused
 from pytest_sdperf.report.findings import count_line
 from pytest_sdperf.report.page.merged import PageRun
 from pytest_sdperf.report.page.write import page_text, write_page
@@ -129,10 +133,24 @@ def test_several_devices_are_told_apart():
 
 
 def test_each_reason_of_a_missing_operator_can_be_read():
-    fused = page(results(5)).partition('id="fused"')[2].partition("</section>")[0]
-    assert "31 of 32" in fused
-    assert "32 of 32" in fused
-    assert "the mask has no constant shape (Add node_17)" in fused
+    section = page(results(5)).partition('id="fused"')[2].partition("</section>")[0]
+    assert "31 of 32" in section
+    assert "32 of 32" in section
+    assert "the mask has no constant shape (Add node_17)" in section
+
+
+def test_a_run_tells_each_place_of_a_missing_operator():
+    places = tuple(
+        Unfused("com.microsoft::NhwcConv", f"unet.block.{number}", "it has no weight") for number in range(5)
+    )
+    verdict = Verdict(Outcome.GAP, "below-target", "It lacks.", "fusions", details=("the first of them",))
+    counts = {"com.microsoft::NhwcConv": 93}, {"com.microsoft::NhwcConv": 98}
+    checks = fused(*counts, explanation=Explanation(unfused=places))
+    text = page(saved(CaseReport("t", case(engine=""), verdicts=(verdict,), checks=checks)))
+    section = text.partition('id="fused"')[2].partition("</section>")[0]
+    assert re.findall(r"<p>(NhwcConv at .*?)</p>", section) == [
+        f"NhwcConv at block.{number}: it has no weight" for number in range(5)
+    ]
 
 
 def hostile(value):
@@ -336,3 +354,14 @@ def test_a_run_writes_the_page_of_what_it_found_without_private_text(pytester, s
     again = page_text([PageRun(read_results(pytester.path / "out.json"))], {})
     assert answer(text) == answer(again)
     assert home not in text
+
+
+def test_both_sides_of_an_ab_are_shown_with_its_table():
+    sides = tuple(measurement(10.0 * slower, 10.0 * slower) for slower in (1, 2))
+    pairs = Pairs(*sides, pythons=("", "/next/bin/python"), shared=True)
+    one = CaseReport("t", sides[0].case, verdicts=judge_pairs(pairs, policy=Policy()), pairs=pairs)
+    text = page(saved(one, run=dataclasses.replace(RUN, pairs=True)))
+    assert "A: ort-cpu</th>" in text
+    assert "B: ort-cpu</th>" in text
+    told = "\n".join(line.text for line in pair_lines([one], width=1000))
+    assert f'<pre tabindex="0">{told}</pre>' in text.replace("&#39;", "'")

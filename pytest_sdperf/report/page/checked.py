@@ -20,7 +20,6 @@ from pytest_sdperf.report.page.merged import Device
 from pytest_sdperf.report.page.parts import Block, Cell, Figure, Grid, grid_of, matrix
 
 _PNG = b"\x89PNG"
-_ALL = 10**6
 
 
 def fused(reports: Iterable[CaseReport]) -> list[Block]:
@@ -77,8 +76,9 @@ def _missed(report: CaseReport) -> Iterator[tuple[str, list[str]]]:
             why = list(verdict.details)
             if explained is not None:
                 told = convert(explained, Explanation)
-                every = sentences(told.unfused, component=report.case.component, most=_ALL, all_of_them="")
-                why = [*every, *told.limits, *told.notes] or why
+                component = report.case.component
+                each = (sentences([one], component=component, most=1, all_of_them="")[0] for one in told.unfused)
+                why = [*each, *told.limits, *told.notes] or why
             yield f"{verdict.outcome.value} {verdict.sentence} [{verdict.code}]", why
 
 

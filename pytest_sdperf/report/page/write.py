@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -221,10 +221,9 @@ def _sections(
     intro = "Of each component, how many operators are fused of those that there can be."
     yield Section("fused", "Fused operators", intro, checked.fused(every))
     more = [*_tables(devices, memory_table), *_tables(devices, energy_table), *_tables(devices, request_table)]
+    pairs = [Block("A/B", code=text) for device in devices if (text := _lines(pair_lines(device.reports, width=_WIDE)))]
     intro = "By engine and batch: the median, and the range of the processes."
-    yield Section(
-        "spread", "Latency and memory", intro, [*speed.spread(rows), *more, *_texts("A/B", devices, pair_lines)]
-    )
+    yield Section("spread", "Latency and memory", intro, [*speed.spread(rows), *more, *pairs])
     not_known = Block(texts=floors_not_known(reports))
     blocks = [*speed.floors(rows), *_tables(devices, floor_table), *([not_known] if not_known.texts else [])]
     yield Section("floor", "Share of the physical floor", "How much of the possible speed is reached.", blocks)
@@ -232,7 +231,7 @@ def _sections(
         "What ran, case by case", devices, lambda found, width: runtime_report_lines(found, width=width, every=True)
     )
     intro = "What the GPU ran in one call, by kind, from the last process."
-    yield Section("kernels", "Kernels", intro, [*speed.kernels(rows), *ran])
+    yield Section("kernels", "Kernels and what ran", intro, [*speed.kernels(rows), *ran])
     blocks = [*checked.agreement(devices), *checked.tables(devices)]
     yield Section("agreement", "Agreement and other checks", "How far results are from their reference.", blocks)
     yield Section("history", "History", "Cases that were measured more than once.", over_time.history(devices))
@@ -248,6 +247,10 @@ def _tables(devices: Sequence[Device], table: Any) -> list[Block]:
         for device, one in made
         if one.rows
     ]
+
+
+def _lines(lines: Iterable[Line]) -> str:
+    return "\n".join(line.text for line in lines)
 
 
 def _texts(title: str, devices: Sequence[Device], lines: Any) -> list[Block]:

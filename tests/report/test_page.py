@@ -97,6 +97,20 @@ def test_a_run_is_not_green_whose_verdicts_alone_are(fields, problem):
     assert f'<p class="problem">{problem}</p>' in text
 
 
+@pytest.mark.parametrize(
+    ("outcome", "policy", "status"),
+    [
+        (Outcome.NEW, Policy(fail_on_new=True), 12),
+        (Outcome.INCONCLUSIVE, Policy(fail_on_inconclusive=True), 11),
+    ],
+)
+def test_a_run_is_red_that_fails_for_what_it_was_told_to(outcome, policy, status):
+    text = page(saved(judged(outcome), policy=policy))
+    told = f"A verdict is among those that the run was told to fail on (exit status {status})."
+    assert answer(text)[0] == "red"
+    assert f'<p class="problem">{told}</p>' in text
+
+
 def test_sections_without_data_do_not_appear():
     assert sections(page(saved(judged(Outcome.PASSED)))) == ["environment"]
     assert sections(page(results(40), shipped=measured(), published=published.load(published.folder()))) == [

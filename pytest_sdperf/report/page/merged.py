@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.checks.judging.verdict import exit_status
 from pytest_sdperf.checks.pipelines.tables.stored import latency_s
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.report.judged import why_nothing
@@ -40,6 +41,10 @@ class PageRun:
             yield f"The run ended before its last test (exit status {summary.status} of pytest): results are missing."
         if summary.failures:
             yield f"Tests that failed for another reason than a verdict: {summary.failures}."
+        judged = (one for one in self.saved.reports if one.nodeid not in summary.expected_failures)
+        outcomes = [verdict.outcome for report in judged for verdict in report.verdicts]
+        if (status := exit_status(outcomes, policy=self.saved.policy)) > 10:  # 10 is INVALID, which is red by itself
+            yield f"A verdict is among those that the run was told to fail on (exit status {status})."
         if why := why_nothing(self.saved.reports, measuring=summary.selected, asked=summary.selected):
             yield f"{why[0].upper()}{why[1:]}."
 

@@ -309,4 +309,4 @@ def test_neither_help_nor_collection_imports_a_framework(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     result = pytester.run(sys.executable, script)
     assert result.ret == 0, result.stderr.str()
-    result.stdout.fnmatch_lines(["sdperf, 12 of * options; *", "*test_speed?sd15-thin-unet-on-torch-at-fp32?*"])
+    result.stdout.fnmatch_lines(["sdperf, 13 of * options; *", "*test_speed?sd15-thin-unet-on-torch-at-fp32?*"])

@@ -189,7 +189,17 @@ def test_an_installation_without_extras_leaves_torch_and_onnxruntime_alone(wheel
     metadata = Parser().parsestr(_read(wheel, "METADATA"))
     required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     names = {line.split(">")[0].split(";")[0].strip() for line in required}
-    assert names == {"filelock", "msgspec", "numpy", "nvidia-ml-py", "platformdirs", "psutil", "pytest", "scipy"}
+    assert names == {
+        "filelock",
+        "jinja2",
+        "msgspec",
+        "numpy",
+        "nvidia-ml-py",
+        "platformdirs",
+        "psutil",
+        "pytest",
+        "scipy",
+    }
 
 
 def test_the_rocm_extra_replaces_nothing_of_a_rocm_installation(wheel: Path) -> None:

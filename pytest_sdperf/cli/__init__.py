@@ -1,4 +1,4 @@
-"""The console command `sdperf`: run, options, gate, baselines, cache, doctor, faults. Each has a module of its own."""
+"""The console command `sdperf`: its commands have a module each, and this one puts them together."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf import __version__
-from pytest_sdperf.cli import baselines, cache, doctor, faults, gate, options
+from pytest_sdperf.cli import baselines, cache, doctor, faults, gate, options, report
 from pytest_sdperf.cli.run import run
 from pytest_sdperf.core.errors import SdperfError
 
-_COMMANDS = (options, gate, baselines, cache, doctor, faults)
+_COMMANDS = (options, gate, report, baselines, cache, doctor, faults)
 _USAGE_ERROR = 4
 _NOBODY_READS = 141  # what a shell says of a program that its reader has ended
 

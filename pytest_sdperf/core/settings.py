@@ -139,7 +139,7 @@ class Settings:
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
         fail_on: What fails too, of `FAIL_ON`.
         min_effect: Smallest relative change that can be a regression.
-        json_file, images_dir, explain_file: What is written; None writes none.
+        json_file, html_file, images_dir, explain_file: What is written; None writes none.
         repro_dir: None stands for a folder in `state_dir` (`reproductions`).
         real_weights: Whether files that show a fault may hold the weights of a case.
         time_budget_s: Builds included; 0 for as long as it takes.
@@ -167,6 +167,7 @@ class Settings:
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None
+    html_file: Path | None = None
     images_dir: Path | None = None
     explain_file: Path | None = None
     repro_dir: Path | None = None

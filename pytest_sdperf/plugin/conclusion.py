@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +27,9 @@ from pytest_sdperf.plugin.session import Session
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.judged import nothing_lines
-from pytest_sdperf.report.results import results_of, write_results
+from pytest_sdperf.report.page.merged import PageRun, strips_of
+from pytest_sdperf.report.page.write import write_page
+from pytest_sdperf.report.results import SavedResults, redacted, results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
@@ -52,10 +55,10 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
     results.ended = results.summary(settings, status=status, failed=failed, stopped=stopped)
     policy = Policy.of(settings, device_kind=session.run.device_kind)
     date = clock.today_utc()
-    if settings.json_file is not None:
+    if settings.json_file is not None or settings.html_file is not None:
         info = dataclasses.replace(run_info(results, session, command=command), commit=session.run.commit)
         saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=date)
-        write_results(settings.json_file, saved)
+        _write(saved, results, session)
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=date)
         results.written = (told,)
@@ -76,6 +79,27 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         unused=bool(unused.found),
     )
     return _altered(results, session, status=status, unused=bool(unused.found)) if settings.altered else status
+
+
+def _write(saved: SavedResults, results: Results, session: Session) -> None:
+    """Write the files of results that were asked for."""
+    settings = session.run.settings
+    if settings.json_file is not None:
+        write_results(settings.json_file, saved)
+    if settings.html_file is not None:
+        shown = redacted(dataclasses.replace(saved, reports=tuple(results.reports)))  # with their explanations
+        baseline = session.sources.baseline if saved.run.slug else None
+        tables: tuple[published.Published, ...] = ()
+        with contextlib.suppress(BaselineError):  # the report tells it
+            tables = published.beside_baselines(settings.baselines)
+        write_page(
+            settings.html_file,
+            [PageRun(shown, strips=strips_of(shown, settings.images_dir))],
+            {saved.run.slug: baseline} if baseline is not None else {},
+            option="--sdperf-html",
+            published=tables,
+            shipped=measured(),
+        )
 
 
 def _altered(results: Results, session: Session, *, status: int, unused: bool) -> int:

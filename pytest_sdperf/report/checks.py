@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
-from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
+from pytest_sdperf.checks.reporting.columns import Table, TableRow, batches_differ, case_label
+from pytest_sdperf.checks.reporting.line import STYLES, Line
 from pytest_sdperf.core.values.check import CheckReport, CheckRow
 from pytest_sdperf.core.values.outcomes import Outcome
 
@@ -28,14 +28,19 @@ def tables(
 
 def check_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield the tables."""
-    for number, ((title, columns), found) in enumerate(tables(reports).items()):
-        several = batches_differ(report.case for report, *_ in found)
+    for number, table in enumerate(check_tables(reports)):
         if number:
             yield Line()
-        rows = [_row(report, name, row, batch=several) for report, name, check in found for row in check.rows]
-        yield from column_lines(title, columns, rows, width=width)
-        for text in dict.fromkeys(text for *_, check in found for text in check.legend):
-            yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
+        yield from table.lines(width=width)
+
+
+def check_tables(reports: Iterable[CaseReport]) -> Iterator[Table]:
+    """Yield the tables that have rows."""
+    for (title, columns), found in tables(reports).items():
+        several = batches_differ(report.case for report, *_ in found)
+        rows = tuple(_row(report, name, row, batch=several) for report, name, check in found for row in check.rows)
+        if rows:
+            yield Table(title, columns, rows, tuple(dict.fromkeys(text for *_, one in found for text in one.legend)))
 
 
 def outcome_of(report: CaseReport, name: str, row: CheckRow) -> Outcome | None:

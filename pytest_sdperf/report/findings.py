@@ -20,7 +20,7 @@ _ALIKE = 3  # tests that are named of those with the same finding
 
 
 @dataclass(frozen=True)
-class _Finding:
+class Finding:
     """What is not as it should be.
 
     Attributes:
@@ -49,13 +49,18 @@ def finding_lines(
         every: Tell all findings, and each gap, although it is as stored; else the worst of them, and their number.
         more: What tells all of them.
     """
-    found = list(_findings(reports, width=width, every=every, more=more))
-    told = found if every else _first_of_each_kind(found, _MOST_IN_FULL)
+    found = list(findings(reports, width=width, every=every, more=more))
+    told = found if every else first_of_each_kind(found, _MOST_IN_FULL)
     for finding in told:
         yield from finding.lines
     if len(told) < len(found):
         text = f"and {plural(len(found) - len(told), 'more finding')}: {more} tells them"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+    yield from notice_lines(reports, width=width, candidates=candidates)
+
+
+def notice_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool) -> Iterator[Line]:
+    """Yield what is told of the run as a whole: how much has no baseline, and how far other programs disturbed it."""
     yield from _without_baseline(reports, width=width, candidates=candidates)
     yield from _replaced(reports, width=width)
     yield from _disturbed(reports, width=width)
@@ -74,17 +79,17 @@ def headline_lines(
         most: Lines that there is room for, at least one.
     """
     found = [
-        *_findings(reports, width=width, every=False, more=more),
-        *(_Finding(line.text, [line]) for line in unused),
+        *findings(reports, width=width, every=False, more=more),
+        *(Finding(line.text, [line]) for line in unused),
     ]
     fits = len(found) <= most
-    for finding in found if fits else _first_of_each_kind(found, most - 1):
+    for finding in found if fits else first_of_each_kind(found, most - 1):
         yield finding.lines[0]
     if not fits:
         yield Line(f"and {plural(len(found) - most + 1, 'more finding')}: {more}", ("bold",))
 
 
-def _first_of_each_kind(found: Sequence[_Finding], most: int) -> list[_Finding]:
+def first_of_each_kind(found: Sequence[Finding], most: int) -> list[Finding]:
     """Return that many findings, in their order: one of each kind first, for forty alike would hide another."""
     kinds: set[str] = set()
     again: list[bool] = []
@@ -95,13 +100,20 @@ def _first_of_each_kind(found: Sequence[_Finding], most: int) -> list[_Finding]:
     return [found[place] for place in sorted(chosen)]
 
 
-def _findings(reports: Sequence[CaseReport], *, width: int, every: bool, more: str) -> Iterator[_Finding]:
-    """Yield the findings, the worst first."""
+def findings(reports: Sequence[CaseReport], *, width: int, every: bool, more: str) -> Iterator[Finding]:
+    """Yield the findings, the worst first.
+
+    Args:
+        reports: Of the run.
+        width: Columns of a line.
+        every: Name every test of a finding, and tell each gap.
+        more: What tells all of them.
+    """
     for outcome in _WORST_FIRST:
         if outcome is Outcome.GAP and not every:
             styles = (*STYLES[outcome], "bold")
             for text in gap_texts(reports, more=more):
-                yield _Finding(outcome.value, list(wrapped(text, width=width, rest=_INDENT, styles=styles)))
+                yield Finding(outcome.value, list(wrapped(text, width=width, rest=_INDENT, styles=styles)))
             continue
         for nodeids, found in _alike(reports, outcome):
             shown = nodeids if every else nodeids[:_ALIKE]
@@ -109,7 +121,7 @@ def _findings(reports: Sequence[CaseReport], *, width: int, every: bool, more: s
             if len(shown) < len(nodeids):
                 lines.append(Line(f"{_INDENT}and {plural(len(nodeids) - len(shown), 'more test')} alike"))
             lines += (line for verdict in found for line in _sentence(verdict, width=width))
-            yield _Finding(" ".join([outcome.value, *(verdict.code for verdict in found)]), lines)
+            yield Finding(" ".join([outcome.value, *(verdict.code for verdict in found)]), lines)
     yield from _not_measured(reports, width=width, every=every)
     yield from _left_out(reports, width=width)
 
@@ -175,7 +187,7 @@ def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
 
-def _not_measured(reports: Sequence[CaseReport], *, width: int, every: bool) -> Iterator[_Finding]:
+def _not_measured(reports: Sequence[CaseReport], *, width: int, every: bool) -> Iterator[Finding]:
     """Yield the tests that the time budget left out, each with the reason; or the first of them, and their number."""
     left = [(r.nodeid, v) for r in reports for v in r.verdicts if v.outcome is Outcome.NOT_MEASURED]
     if not left:
@@ -187,15 +199,15 @@ def _not_measured(reports: Sequence[CaseReport], *, width: int, every: bool) -> 
         lines += wrapped(verdict.sentence, width=width, first=_INDENT * 2, rest=_INDENT * 2)
     if len(left) > _ALIKE and not every:
         lines.append(Line(f"{_INDENT}and {plural(len(left) - _ALIKE, 'more test')}"))
-    yield _Finding(Outcome.NOT_MEASURED.value, lines)
+    yield Finding(Outcome.NOT_MEASURED.value, lines)
 
 
-def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[_Finding]:
+def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[Finding]:
     """Yield what a test could not look at, although it judged something else."""
     for report in filter(is_judged, reports):
         for check, why in report.left_out.items():
             heading = Line(f"LEFT OUT the {check} of {report.nodeid}", ("yellow", "bold"))
-            yield _Finding(check, [heading, *wrapped(why, width=width, first=_INDENT, rest=_INDENT)])
+            yield Finding(check, [heading, *wrapped(why, width=width, first=_INDENT, rest=_INDENT)])
 
 
 def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:
@@ -204,13 +216,15 @@ def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:
         yield from wrapped(detail, width=width, first=_INDENT * 2, rest=_INDENT * 3)
 
 
-def count_line(reports: Sequence[CaseReport]) -> Line:
-    """Return the line that counts cases by their worst verdict, worst first."""
-    by_case: dict[str, Outcome] = {}
-    for report in reports:
-        if report.outcome is not None:
-            before = by_case.get(report.case.key, report.outcome)
-            by_case[report.case.key] = max(before, report.outcome, key=lambda outcome: outcome.rank)
+def count_line(*runs: Sequence[CaseReport]) -> Line:
+    """Return the line that counts cases by their worst verdict, worst first; a case of two devices is two cases."""
+    by_case: dict[tuple[int, str], Outcome] = {}
+    for number, reports in enumerate(runs):
+        for report in reports:
+            if report.outcome is not None:
+                key = number, report.case.key
+                before = by_case.get(key, report.outcome)
+                by_case[key] = max(before, report.outcome, key=lambda outcome: outcome.rank)
     outcomes = list(by_case.values())
     if not outcomes:
         return Line("verdicts: none, nothing was judged", ("yellow", "bold"))

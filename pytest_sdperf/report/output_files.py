@@ -19,7 +19,12 @@ def check_outputs(settings: Settings) -> None:
     Raises:
         OptionError: One cannot.
     """
-    for option, path in (("--sdperf-json", settings.json_file), ("--sdperf-explain", settings.explain_file)):
+    asked = {
+        "--sdperf-json": settings.json_file,
+        "--sdperf-html": settings.html_file,
+        "--sdperf-explain": settings.explain_file,
+    }
+    for option, path in asked.items():
         if path is not None:
             check_file(option, path)
     if settings.images_dir is not None:

@@ -70,6 +70,11 @@ def results_data(results: SavedResults) -> dict[str, Any]:
     return clean
 
 
+def redacted(results: SavedResults) -> SavedResults:
+    """Return results as a reader of their file has them: without private text."""
+    return strict_json.convert(results_data(results), SavedResults, strict=False)
+
+
 def write_results(path: Path, results: SavedResults) -> None:
     """Write the file, whole or not at all.
 

@@ -8,13 +8,13 @@ from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.fusions.table import fused_lines, fused_sums, standing_lines
-from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
+from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_table
 from pytest_sdperf.checks.pipelines.tables.energy import energy_lines
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.floors import floor_lines
 from pytest_sdperf.checks.pipelines.tables.latencies import latency_lines
-from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
-from pytest_sdperf.checks.pipelines.tables.requests import request_lines
+from pytest_sdperf.checks.pipelines.tables.memory import memory_table
+from pytest_sdperf.checks.pipelines.tables.requests import request_table
 from pytest_sdperf.checks.pipelines.tables.runtime_report import runtime_report_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
@@ -80,7 +80,7 @@ def report_lines(
         yield from _section(remark_lines(reports, width=width))
         yield from _section(pair_lines(reports, width=width))
         yield from _section(resumed_lines(reports, width=width, every=False))
-        yield from _section(_passed(reports, width=width))
+        yield from _section(passed_lines(reports, width=width))
     yield from _section(tolerance_lines(reports, run.idle, width=width))
     more = _more(run, " -v")
     told = finding_lines(reports, width=width, candidates=run.keeps_candidates, every=verbosity > 0, more=more)
@@ -115,14 +115,14 @@ def _tables(
         ]
         yield table_lines(mine, matches, width=width)
     yield remark_lines(reports, width=width)
-    yield request_lines(reports, width=width)
+    yield request_table(reports).lines(width=width)
     yield fairness_lines(reports, width=width)
     yield pair_lines(reports, width=width)
     yield resumed_lines(reports, width=width)
     yield turn_lines(reports, width=width)
-    yield artifact_lines(reports, width=width, every=every)
+    yield artifact_table(reports, every=every).lines(width=width)
     yield floor_lines(reports, width=width)
-    yield memory_lines(reports, width=width)
+    yield memory_table(reports).lines(width=width)
     yield energy_lines(reports, width=width)
     yield check_lines(reports, width=width)
     yield fused_lines(reports, width=width, every=every)
@@ -143,7 +143,7 @@ def _first(lines: Iterable[Line], *, every: bool, more: str) -> Iterator[Line]:
         yield Line(f"and {plural(len(lines) - _MOST, 'more unused case')}: {more} names them")
 
 
-def _passed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+def passed_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield how many operators fused, and how many cases each registered check found right."""
     for text in fused_sums(reports):
         yield from wrapped(text, width=width, rest="  ")

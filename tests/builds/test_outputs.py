@@ -8,7 +8,7 @@ import os
 import pytest
 from test_plugin import BARE, UNETS
 
-OPTIONS = ("--sdperf-json", "--sdperf-explain")
+OPTIONS = ("--sdperf-json", "--sdperf-html", "--sdperf-explain")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ def test_it_prints_every_option_with_its_spellings_its_words_and_its_page(capsys
     monkeypatch.setenv("COLUMNS", "100")
     assert cli.main(["options"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("49 options. Each can be typed as it stands here; be an ini value of pytest, ")
+    assert text.startswith("50 options. Each can be typed as it stands here; be an ini value of pytest, ")
     assert max(map(len, text.splitlines())) <= 100
     assert text.endswith(
         "  -o sdperf_repro_weights=KIND\n"

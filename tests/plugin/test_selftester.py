@@ -211,6 +211,7 @@ def test_without_a_test_that_measures_there_is_nothing_to_test(run):
     [
         ("--sdperf-ab-engine=torch", "a self-test compares one build with itself"),
         ("--sdperf-json=out.json", "a self-test gives no case a verdict"),
+        ("--sdperf-html=out.html", "a self-test gives no case a verdict"),
         ("--sdperf-explain=out.json", "a self-test gives no case a verdict"),
         ("--sdperf-resume", "a self-test gives no case a verdict"),
         ("--sdperf-plan", "what a self-test takes is its time budget"),

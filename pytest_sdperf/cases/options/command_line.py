@@ -14,7 +14,7 @@ from pytest_sdperf.cases.options.option import PREFIX, Option
 # In the order of the help.
 USUAL = (
     "gpu", "engine", "model", "component", "optimization", "batch-size", "weights", "onnx-dir", "pipeline", "plan",
-    "update-baselines", "json",
+    "update-baselines", "json", "html",
 )  # fmt: skip
 _TITLE = f"sdperf, {len(USUAL)} of {len(OPTIONS)} options; `sdperf options` lists all, with their pages of the manual"
 

@@ -69,7 +69,7 @@ CONFLICTS = (
     }),
     *_rows("selftest", {  # what a file says of every run may stand there
         _SIDES: "a self-test compares one build with itself",
-        "json explain resume": "a self-test gives no case a verdict",
+        "json html explain resume": "a self-test gives no case a verdict",
         "plan": "what a self-test takes is its time budget",
     }, gives_way=True),
     Conflict("selftest", "inprocess", "each sample of a self-test comes from a fresh process"),

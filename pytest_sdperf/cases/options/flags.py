@@ -148,6 +148,8 @@ GROUPS: Mapping[str, Sequence[Option]] = {
             "Folder of what this machine measured and nobody accepted yet. Default: the user's state folder."),
         Option("json", "FILE", lookups.path, sets="json_file", common=True, page="ci", help=
             "Write every measurement and verdict to this file."),
+        Option("html", "FILE", lookups.path, sets="html_file", common=True, page="ci", help=
+            "Write the results as one page, which opens in any browser without a network."),
         Option("images", "FOLDER", lookups.path, sets="images_dir", common=True, page="precision", help=
             "Write what half precision changes to this folder: a strip of steps with their differences, and a GIF."),
         Option("explain", "FILE", lookups.path, sets="explain_file", common=True, page="fusions", help=

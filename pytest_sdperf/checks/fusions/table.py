@@ -63,6 +63,12 @@ def _shown(reports: Iterable[CaseReport], *, every: bool = False) -> list[CaseRe
     return list(shown.values())
 
 
+def operators_of(report: CaseReport) -> list[tuple[str, int, int]]:
+    """Return each operator of a build: its name, how many it has, how many there can be (0: none should be left)."""
+    got, targets = _counts(report)
+    return [(short(name), got.get(name, 0), most) for name, most in sorted(targets.items())]
+
+
 def standing_lines(found: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return one line per component: `optimizations of unet: fp16 yes, fmha yes, nhwc-conv no (98 Conv left)`."""
     return [
@@ -92,11 +98,11 @@ def _label(report: CaseReport, *, exporters: bool) -> str:
 
 def _told(report: CaseReport) -> str:
     """List what there is of what there can be, and what should have been taken in."""
-    got, targets = _counts(report)
-    there = [f"{short(name)} {min(got.get(name, 0), most)} of {most}" for name, most in sorted(targets.items()) if most]
+    operators = operators_of(report)
+    there = [f"{name} {min(count, most)} of {most}" for name, count, most in operators if most]
     more = [
-        f"{got[name] - most} {f'more {short(name)}' if most else f'{short(name)} left'}"
-        for name, most in sorted(targets.items())
-        if got.get(name, 0) > most
+        f"{count - most} {f'more {name}' if most else f'{name} left'}"
+        for name, count, most in operators
+        if count > most
     ]
     return ", ".join(there + more)

@@ -30,6 +30,30 @@ class TableRow:
     details: str = ""
 
 
+@dataclass(frozen=True)
+class Table:
+    """Rows below headings, which a terminal and the page show alike.
+
+    Attributes:
+        title: What it is about.
+        columns: One heading per cell.
+        rows: Without them nothing is shown.
+        legend: Texts below it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    legend: tuple[str, ...] = ()
+
+    def lines(self, *, width: int) -> Iterator[Line]:
+        """Yield it as a terminal shows it."""
+        if self.rows:
+            yield from column_lines(self.title, self.columns, self.rows, width=width)
+            for text in self.legend:
+                yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
+
+
 def case_label(case: Case, what: str, *, batch: bool, side: str = "", engine: str = "") -> str:
     """Return how a row calls a case.
 

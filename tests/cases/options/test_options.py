@@ -31,7 +31,7 @@ def shown(pytester, sdperf):
 
 
 HELP = """\
-sdperf, 12 of 49 options; `sdperf options` lists all, with their pages of the manual:
+sdperf, 13 of 50 options; `sdperf options` lists all, with their pages of the manual:
   --sdperf-gpu=DEVICE   The device: auto (what is there), nvidia or cuda, amd or
                         rocm, a family (a100), an architecture (gfx942), a slug
                         (a100-sxm4-40gb), an index, a UUID, or cpu. Without it
@@ -74,6 +74,8 @@ sdperf, 12 of 49 options; `sdperf options` lists all, with their pages of the ma
   --sdperf-update-baselines
                         Accept what was measured and write the baseline files.
   --sdperf-json=FILE    Write every measurement and verdict to this file.
+  --sdperf-html=FILE    Write the results as one page, which opens in any
+                        browser without a network.
 """
 SHORT_HELP = """
 sdperf, short spellings:

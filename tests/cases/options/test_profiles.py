@@ -102,7 +102,7 @@ def test_an_unknown_key_names_the_nearest_and_every_other(tmp_path):
     assert str(caught.value) == (
         "unknown key in [tool.sdperf] 'engin'. Did you mean 'engine'? Known: ab, ab-engine, "
         "ab-optimization, baselines, batch-size, build-timeout, cache-dir, cache-size, component, engine, "
-        "engines, explain, exporter, fail-on, force-fp32-ops, fuser, gpu, images, inprocess, json, locate, "
+        "engines, explain, exporter, fail-on, force-fp32-ops, fuser, gpu, html, images, inprocess, json, locate, "
         "max-processes, min-effect, model, onnx-dir, onnx-reference, opset, optimization, pipeline, "
         "plan, plant, pool, processes, prompts, reason, repeats, repro, repro-weights, resolution, resolutions, "
         "resume, scheduler, selftest, shapes, state-dir, steps, time-budget, tolerances, "

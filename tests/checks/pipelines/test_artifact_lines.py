@@ -8,7 +8,7 @@ from sample_values import case, measurement, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
+from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_table
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 
@@ -24,7 +24,7 @@ def report(artifact, **fields):
 
 
 def text(*reports, every=False):
-    return [line.text for line in artifact_lines(reports, width=100, every=every)]
+    return [line.text for line in artifact_table(reports, every=every).lines(width=100)]
 
 
 def now(*steps):

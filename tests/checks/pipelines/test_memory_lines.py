@@ -6,7 +6,7 @@ import dataclasses
 
 from sample_values import MB, case, failed, measurement
 
-from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
+from pytest_sdperf.checks.pipelines.tables.memory import memory_table
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 
 GPU = {"model": "sd15", "height": 512, "width": 512}
@@ -21,7 +21,7 @@ def report(engine, *peaks, source="device"):
 
 
 def text(*reports):
-    return [line.text for line in memory_lines(reports, width=100)]
+    return [line.text for line in memory_table(reports).lines(width=100)]
 
 
 HOST = {"first_run": 3000, "second_run": 2000}

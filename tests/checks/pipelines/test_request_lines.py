@@ -6,7 +6,7 @@ import dataclasses
 
 from sample_values import case, failed, measurement
 
-from pytest_sdperf.checks.pipelines.tables.requests import request_lines
+from pytest_sdperf.checks.pipelines.tables.requests import request_table
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 
 LEGEND = [
@@ -25,7 +25,7 @@ def report(engine="ort-cuda", ms=2000.0, *, component="pipeline", batch_size=4, 
 
 
 def text(*reports):
-    return [line.text for line in request_lines(reports, width=100)]
+    return [line.text for line in request_table(reports).lines(width=100)]
 
 
 STAGES = {

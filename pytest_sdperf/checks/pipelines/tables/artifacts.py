@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.pipelines.judging.our_metric import BUILD
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
-from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.checks.reporting.columns import Table, TableRow, batches_differ, case_label
 from pytest_sdperf.core.units import disk_size, plural, seconds
 from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.artifact import Artifact, BuildStep
@@ -25,14 +24,13 @@ _METRICS = frozenset(name for name, metric in OURS.items() if metric.table == BU
 _FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW)
 
 
-def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:
-    """Yield one row per component that this run built something of, or whose files changed.
+def artifact_table(reports: Iterable[CaseReport], *, every: bool = False) -> Table:
+    """Return one row per component that this run built something of, or whose files changed.
 
     Each is told once, also where engines that compile nothing load the same files.
 
     Args:
         reports: Of the run.
-        width: Columns of the terminal.
         every: Show also what came from the cache as it was.
     """
     told = [report for report in reports if report.measurement is not None]
@@ -44,10 +42,7 @@ def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = F
     alike: dict[tuple[str, Artifact], list[_Component]] = {}
     for one in labelled.values():
         alike.setdefault(one.alike(batch=several), []).append(one)
-    rows = [_row(group, batch=several) for group in alike.values()]
-    if rows:
-        yield from column_lines("build", _COLUMNS, rows, width=width)
-        yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+    return Table("build", _COLUMNS, tuple(_row(group, batch=several) for group in alike.values()), (_LEGEND,))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sdperf.checks.pipelines.judging.energy import Energy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, Table, TableRow, batches_differ, case_label
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import digits, plural
 from pytest_sdperf.core.values import Measurement
@@ -28,21 +28,27 @@ def energy_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
         reports: Of the run.
         width: Columns of the terminal.
     """
-    told = [(side, one) for report in reports for side, one in report.measurements.items()]
-    known = [(side, one) for side, one in told if _each(one, "joules_per_call")]
-    several = batches_differ(one.case for _, one in known)
-    rows = [
-        TableRow(case_label(one.case, one.case.component, batch=several, side=side), _cells(one)) for side, one in known
-    ]
-    if rows:
-        yield from column_lines(_TITLE, _COLUMNS, rows, width=width)
-        yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
-    reasons = [why for _, one in told if (why := Energy().why_unknown(one.samples))]
-    if reasons and not rows:
+    reports = list(reports)
+    table = energy_table(reports)
+    yield from table.lines(width=width)
+    told = [one for report in reports for one in report.measurements.values()]
+    reasons = [why for one in told if (why := Energy().why_unknown(one.samples))]
+    if reasons and not table.rows:
         yield Line(_TITLE, ("bold",))
     for why in dict.fromkeys(reasons):
         text = f"not known of {plural(reasons.count(why), 'case')}: {why}"
         yield from wrapped(text, width=width, first=INDENT, rest=INDENT * 2)
+
+
+def energy_table(reports: Iterable[CaseReport]) -> Table:
+    """Return the table alone."""
+    told = [(side, one) for report in reports for side, one in report.measurements.items()]
+    known = [(side, one) for side, one in told if _each(one, "joules_per_call")]
+    several = batches_differ(one.case for _, one in known)
+    rows = (
+        TableRow(case_label(one.case, one.case.component, batch=several, side=side), _cells(one)) for side, one in known
+    )
+    return Table(_TITLE, _COLUMNS, tuple(rows), (_LEGEND,))
 
 
 def _cells(measurement: Measurement) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, Table, TableRow, batches_differ, case_label
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import digits, seconds, share
 from pytest_sdperf.core.values import Measurement
@@ -16,15 +16,25 @@ _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 
 def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per case whose floor is known, and why that of others is not; nothing on a CPU."""
+    reports = list(reports)
+    yield from floor_table(reports).lines(width=width)
+    for text in floors_not_known(reports):
+        yield from wrapped(text, width=width, rest=INDENT)
+
+
+def floor_table(reports: Iterable[CaseReport]) -> Table:
+    """Return the table alone."""
     sides = [(side, measurement) for report in reports for side, measurement in report.measurements.items()]
     measured = [measurement for _, measurement in sides]
     several = batches_differ(measurement.case for measurement in measured)
     rows = [row for side, measurement in sides for row in _rows(measurement, batch=several, side=side)]
-    if rows:
-        yield from column_lines("floor", _COLUMNS, rows, width=width)
-        yield from wrapped(_legend(measured), width=width, first=INDENT, rest=INDENT)
-    for why in dict.fromkeys(filter(None, (measurement.floor_not_known for measurement in measured))):
-        yield from wrapped(f"The physical floor is not known: {why}.", width=width, rest=INDENT)
+    return Table("floor", _COLUMNS, tuple(rows), (_legend(measured),))
+
+
+def floors_not_known(reports: Iterable[CaseReport]) -> list[str]:
+    """Return why floors are not known, each reason once."""
+    reasons = (measurement.floor_not_known for report in reports for measurement in report.measurements.values())
+    return [f"The physical floor is not known: {why}." for why in dict.fromkeys(filter(None, reasons))]
 
 
 def reached(measurement: Measurement) -> float | None:

@@ -16,7 +16,7 @@ from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values.outcomes import Outcome
 
 _MARKS = {**MARKS, Outcome.FAILED: "x"}
-_LEGEND = {"!": "regressed", "x": "failed or invalid", "?": "inconclusive", "+": "improved"}
+LEGEND = {"!": "regressed", "x": "failed or invalid", "?": "inconclusive", "+": "improved"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def latency_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line
     engines = {key: _engine(found) for key, found in about.items()}
     tables = [_table(list(_places(about, cells, engines, beside=beside)), width=width) for beside in (True, False)]
     yield from min(tables, key=len)
-    used = [mark for mark in _LEGEND if any(_mark(each) == mark for each in cells.values())]
+    used = [mark for mark in LEGEND if any(_mark(each) == mark for each in cells.values())]
     if used:
-        yield from wrapped("; ".join(f"{mark} {_LEGEND[mark]}" for mark in used), width=width, first=INDENT)
+        yield from wrapped("; ".join(f"{mark} {LEGEND[mark]}" for mark in used), width=width, first=INDENT)
 
 
 def _engine(about: Iterable[CaseReport]) -> str:

@@ -5,11 +5,10 @@ What the whole device holds stands beside the latencies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
-from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.checks.reporting.columns import Table, TableRow, batches_differ, case_label
 from pytest_sdperf.core.units import MEGABYTE
 from pytest_sdperf.core.values import Measurement
 
@@ -25,15 +24,12 @@ _LEGEND = (
 )
 
 
-def memory_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield one row per case that ran on a GPU."""
+def memory_table(reports: Iterable[CaseReport]) -> Table:
+    """Return one row per case that ran on a GPU."""
     told = [one for report in reports if (one := report.measurement) is not None and _tells_more(one)]
     several = batches_differ(one.case for one in told)
-    if not told:
-        return
     rows = [TableRow(case_label(one.case, one.case.component, batch=several), _cells(one)) for one in told]
-    yield from column_lines("memory", tuple(_COLUMNS), rows, width=width)
-    yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+    return Table("memory", tuple(_COLUMNS), tuple(rows), (_LEGEND,))
 
 
 def _tells_more(measurement: Measurement) -> bool:

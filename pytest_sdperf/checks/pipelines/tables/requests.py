@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
 from pytest_sdperf.checks.pipelines.judging.stages import Stage, stages_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
-from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.checks.reporting.columns import Table, TableRow, batches_differ, case_label
 from pytest_sdperf.core.components import BETWEEN, PIPELINE
 from pytest_sdperf.core.units import digits, seconds
 from pytest_sdperf.core.values import Measurement
@@ -23,15 +22,11 @@ _LEGEND = (
 _STANDS_OUT = 2.0
 
 
-def request_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield one row per case whose whole requests were measured."""
+def request_table(reports: Iterable[CaseReport]) -> Table:
+    """Return one row per case whose whole requests were measured."""
     told = [one for report in reports if (one := report.measurement) is not None and _is_request(one)]
-    if not told:
-        return
     several = batches_differ(one.case for one in told)
-    rows = [_row(one, batch=several) for one in told]
-    yield from column_lines("whole requests", _COLUMNS, rows, width=width)
-    yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+    return Table("whole requests", _COLUMNS, tuple(_row(one, batch=several) for one in told), (_LEGEND,))
 
 
 def _is_request(measurement: Measurement) -> bool:

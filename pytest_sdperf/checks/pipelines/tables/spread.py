@@ -40,10 +40,10 @@ def _latencies(report: CaseReport) -> Iterator[str]:
         return
     medians = measurement.medians_s
     if medians and max(medians) > min(medians) * (1 + _policy(report).latency_effect):
-        yield f"processes differ: {_range(min(medians), max(medians))}"
+        yield f"processes differ: {time_range(min(medians), max(medians))}"
 
 
-def _range(low_s: float, high_s: float) -> str:
+def time_range(low_s: float, high_s: float) -> str:
     """Return two times in the unit of the larger one: `7.95 to 9.20 ms`."""
     scale, symbol = time_unit(high_s)
     return f"{digits(low_s / scale)} to {digits(high_s / scale)} {symbol}"

@@ -31,7 +31,7 @@ class Machine:
         self.health, self.failure, self.ends_after = (), None, None
         self.process_s, self.blind = 0.0, False
 
-    def measure(self, runner, *, first, going_on, say):
+    def measure(self, runner, *, first, going_on):
         self.asked.append((runner.case, first))
         seed, count = next(self.seeds), 0
         while going_on(count, self.process_s):

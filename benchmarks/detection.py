@@ -221,7 +221,7 @@ class Scene:
         inputs = [rewriting.draw_inputs(raw, SIZE, seed=seed) for seed in range(3)]
         for number, one in enumerate(inputs):
             if "timestep" in one:
-                one["timestep"] = np.full_like(one["timestep"], 7 + number)
+                one["timestep"] = np.full_like(one["timestep"], 0.7 + number)
         rounding, constants = held_by(model.graph).parameter, rounded_constants(model.graph, raw.graph)
         outputs = exact.of_graph(raw.graph, inputs[0], rounding)
         how = {"rounding": rounding, "dtype": "float16", "device": "cpu"}

@@ -390,7 +390,7 @@ def test_the_steps_of_workers_are_said_by_the_process_that_started_them(run):
     result = run("-n2", plugins=["xdist.plugin"], conftest=WORKERS, tests=WAITING)
     result.assert_outcomes(passed=2)
     said = {line for line in result.outlines if "sd15 unet" in line}
-    assert {line.partition(": ")[0] for line in said} >= {"gw0"}
+    assert said  # which of the two began first is chance
     assert all(line.startswith(("gw0: exporting sd15 unet: ", "gw1: exporting sd15 unet: ")) for line in said)
 
 

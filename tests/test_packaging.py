@@ -307,8 +307,9 @@ def test_the_installed_suites_run(installed: Installed, tmp_path: Path) -> None:
         "test_pipelines.py",
         "test_replay.py",
     }
-    (agreement,) = found["test_agreement.py"]["checks"]["agreement"]["finding"]
-    assert 0 < agreement["error"] <= agreement["limit"]
+    agreements = found["test_agreement.py"]["checks"]["agreement"]["finding"]
+    assert [agreement["level"] for agreement in agreements] == ["component", "joints"]
+    assert all(0 < agreement["error"] <= agreement["limit"] for agreement in agreements)
     assert [verdict["outcome"] for verdict in found["test_fusions.py"]["verdicts"]] == ["PASSED"]
     assert {verdict["outcome"] for verdict in found["test_pipelines.py"]["verdicts"]} == {"NEW"}
     assert [verdict["code"] for verdict in found["test_replay.py"]["verdicts"]] == ["answers-repeated"]

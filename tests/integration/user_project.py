@@ -38,6 +38,19 @@ ACME = """
         dense_model.pytest_sdperf_register(catalog)
         acme_engines.pytest_sdperf_register(catalog)
 """
+# The same, and each process that loads a case says so in a file.
+COUNTED = f"""{ACME}
+    from pathlib import Path
+
+    load = acme_engines.AcmeEngine.load
+
+    def counted(self, request):
+        with Path(__file__).with_name("loaded").open("a") as file:
+            file.write(self.name + chr(10))
+        return load(self, request)
+
+    acme_engines.AcmeEngine.load = counted
+"""
 SPEED_TEST = """
     import pytest
 

@@ -165,8 +165,10 @@ def _spread_figures(rows: list[Row]) -> Iterator[Figure]:
         title = f"Memory of {rows[0].group}"
         least, most = min(told, key=lambda one: one["v"]), max(told, key=lambda one: one["hi"])
         answer = (
-            f"{least['o']} on {least['y']} takes least in its second run, {megabytes(least['v'])}; "
-            f"{most['o']} on {most['y']} most in its first, {megabytes(most['hi'])}."
+            f"In the second run {least['o']} on {least['y']} takes least, {megabytes(least['v'])}; in the first run "
+            f"{most['o']} on {most['y']} takes most, {megabytes(most['hi'])}."
+            if len(told) > 1
+            else f"{megabytes(least['hi'])} in the first run, {megabytes(least['v'])} in the second."
         )
         cells = {
             (f"{one['o']}, {one['y']}", run): Cell(megabytes(one[end]), one[end])

@@ -243,7 +243,7 @@ def _sections(
 def _tables(devices: Sequence[Device], table: Any) -> list[Block]:
     made: list[tuple[Device, Table]] = [(device, table(device.reports)) for device in devices]
     return [
-        Block(grids=[grid_of(one, title=f"{one.title} on {device.name}".capitalize())])
+        Block(grids=[grid_of(one, title=f"{one.title[:1].upper()}{one.title[1:]} on {device.name}")])
         for device, one in made
         if one.rows
     ]

@@ -153,12 +153,13 @@ class Cache:
         Args:
             own: Whether those of this process may go, too.
         """
-        if (missing := self._missing_bytes()) > 0:
-            with contextlib.suppress(OSError, CacheError):  # what cannot be written to cannot be pruned
-                if own:
-                    self._uses.remove(self._in_use)
-                    self._in_use.clear()
-                self.prune(self.info().size_bytes - missing, spare_recent=True)
+        if (missing := self._missing_bytes()) <= 0:
+            return True
+        with contextlib.suppress(OSError, CacheError):  # what cannot be written to cannot be pruned
+            if own:
+                self._uses.remove(self._in_use)
+                self._in_use.clear()
+            self.prune(self.info().size_bytes - missing, spare_recent=True)
         return self._missing_bytes() <= 0
 
     def peek(self, key: str) -> Entry | None:

@@ -14,7 +14,7 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine.device_choice import worker_environment
-from pytest_sdperf.core.values import Build, Case, to_json
+from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.tasks import exact, joints
 from pytest_sdperf.tracing.held import Held
@@ -102,21 +102,13 @@ class ExactValues:
             WorkerError: The process that computes failed.
         """
         model = self.catalog.models.get(case.model)
-        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
         quantized = build if held and held.quantized else None
         builds = {"of": computed, "export": export, "quantized": quantized, "full": full and full[1]}
-        parts = {
-            **steps.identity(model, component),
-            "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
-            **{name: one and one.key for name, one in builds.items()},
-            "held": to_json(held),
-            "code": source_hash(exact.__name__),
-            "versions": library_versions(*_LIBRARIES),
-        }
+        parts = {**self._parts(case, component, exact.__name__, builds), "held": to_json(held)}
         request = exact.ComputeExactly(
             model.name,
             component,
-            workload,
+            _workload(case),
             weights=computed.path if computed.kind == "module" else None,
             graph=computed.path if computed.kind == "onnx" else None,
             held=held,
@@ -145,19 +137,10 @@ class ExactValues:
         Raises:
             WorkerError: The process that computes failed.
         """
-        model = self.catalog.models.get(case.model)
-        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
-        parts = {
-            **steps.identity(model, component),
-            "tensors": to_json(model.inputs(component, workload)),
-            "graph": graph.key,
-            "made of": made_of.key,
-            "code": source_hash(exact.__name__),
-            "versions": library_versions(*_LIBRARIES),
-        }
+        parts = self._parts(case, component, exact.__name__, {"graph": graph, "made of": made_of})
         export, weights = (made_of.path if made_of.kind == kind else None for kind in ("onnx", "module"))
-        request = exact.FindFirst(model.name, component, workload, graph.path, export, weights)
-        owners = [self.catalog.models.owner(model.name)]
+        request = exact.FindFirst(case.model, component, _workload(case), graph.path, export, weights)
+        owners = [self.catalog.models.owner(case.model)]
         entry = self.make("exact", parts, f"{exact.__name__}:find", request, owners)
         return convert(entry.metadata, exact.FirstFound).located
 
@@ -173,20 +156,27 @@ class ExactValues:
         Raises:
             WorkerError: The process that computes failed, for lack of memory too.
         """
-        model = self.catalog.models.get(case.model)
-        workload = steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
-        parts = {
-            **steps.identity(model, component),
-            "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
-            "of": module.key,
-            "build": build.key,
-            "code": source_hash(joints.__name__),
-            "versions": library_versions(*_LIBRARIES),
-        }
-        request = joints.FindPlaces(model.name, component, workload, module.path, build.path)
-        owners = [self.catalog.models.owner(model.name)]
+        parts = self._parts(case, component, joints.__name__, {"of": module, "build": build})
+        request = joints.FindPlaces(case.model, component, _workload(case), module.path, build.path)
+        owners = [self.catalog.models.owner(case.model)]
         entry = self.make("joints", parts, f"{joints.__name__}:find", request, owners)
         return convert(entry.metadata, joints.PlacesFound).places
+
+    def _parts(self, case: Case, component: str, task: str, builds: Mapping[str, Build | None]) -> dict[str, Any]:
+        """Return the parts of a key: the model, the shapes, what is looked at, and what does it."""
+        model, workload = self.catalog.models.get(case.model), _workload(case)
+        return {
+            **steps.identity(model, component),
+            "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
+            **{name: one and one.key for name, one in builds.items()},
+            "code": source_hash(task),
+            "versions": library_versions(*_LIBRARIES),
+        }
+
+
+def _workload(case: Case) -> Workload:
+    """Return the shapes at which a graph is computed: its own, or for a dynamic one small ones that are not alike."""
+    return steps.shapes_only(case.workload) if case.shapes != "dynamic" else steps.SMALL
 
 
 @contextlib.contextmanager

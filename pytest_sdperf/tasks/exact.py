@@ -152,7 +152,7 @@ def find(request: FindFirst, context: TaskContext) -> FirstFound:
     model, component = context.catalog.models.get(request.model), request.component
     inputs = inputs_of(model, component, request.workload)
     graph = reference.load(request.graph).graph
-    rounding = partial(held.held_by(graph).parameter, quantized=held.quantized_of(graph))
+    rounding = held.rounding_of(graph)
     context.say(f"looking where the {component} of {model.name} begins to be another function")
     if request.export is not None:
         export = reference.load(request.export).graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +125,7 @@ def find(request: FindNode, context: TaskContext) -> NodeFound:
     context.say(f"comparing the {component} with its reference, node by node")
     graph = reference.load(request.graph).graph
     raw, plain = (reference.load(path).graph for path in request.graphs) if request.graphs else (None, None)
-    rounding = partial(held.held_by(graph).parameter, quantized=held.quantized_of(graph))
-    activations = _activations(request, inputs, raw, plain, rounding)
+    activations = _activations(request, inputs, raw, plain, held.rounding_of(graph))
     if isinstance(activations, Located):
         return NodeFound(activations)
     comparison = GraphComparison(

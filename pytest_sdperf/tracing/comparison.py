@@ -9,6 +9,7 @@ what follows is right again.
 from __future__ import annotations
 
 import dataclasses
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -94,9 +95,9 @@ class GraphComparison:
             progress.at(number, len(self.nodes))
             self._step(node)
         while len(self.faults) < _MOST_FAULTS and (lost := self.differing()):
-            fault = next(filter(None, map(self._fault_at, lost)), None)
-            self.faults.append(fault or GraphFault(lost[0], None))
-            if fault is None or fault.should is None:
+            fault = next(filter(None, map(self._fault_at, lost)), GraphFault(lost[0], None))
+            self.faults.append(fault)
+            if fault.should is None:
                 break
             self._take(fault.value, fault.should)
             self._again(fault.value)
@@ -231,7 +232,7 @@ class GraphComparison:
         assert source is not None
         before = self.exact[source]
         assert before is not None
-        (made,) = self._made(node, {**self.exact, source: found.exact(before)}, self._exact)
+        (made,) = self._made(node, ChainMap({source: found.exact(before)}, self.exact), self._exact)
         match = None if made is None else self._activations.find(made, name=found.place.name)
         return match is not None and match.place is found.place
 
@@ -239,8 +240,7 @@ class GraphComparison:
         """Whether what follows is right with another value: something that is made of that and of something else."""
         trial: dict[ir.Value, Tensor | None] = {value: instead}
         for node in after:
-            given = {one: self.exact.get(one) for one in node.inputs if one is not None}
-            made = self._made(node, given | trial, self._exact)
+            made = self._made(node, ChainMap(trial, self.exact), self._exact)
             others = any(one is not None and one not in trial and self._is_telling(one) for one in node.inputs)
             for out, tensor in zip(node.outputs, made, strict=True):
                 trial[out] = tensor

@@ -1,4 +1,4 @@
-"""What an engine computed inside, compared value by value along a comparison."""
+"""What an engine computed inside, compared value by value."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pytest_sdperf.tracing.activations import is_masked
 from pytest_sdperf.tracing.comparison import GraphComparison
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.reference import spot_of
+from pytest_sdperf.tracing.section import last_before
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -22,7 +23,7 @@ class EngineActivations:
     """What an engine computed, compared value by value."""
 
     def __init__(self, comparison: GraphComparison, obtained: Arrays, *, dtype: str) -> None:
-        self._walk = comparison
+        self._comparison = comparison
         self.found: dict[ir.Value, tuple[float, float]] = {}
         for node in comparison.nodes:
             for value in node.outputs:
@@ -49,18 +50,18 @@ class EngineActivations:
         """Return the first value beyond its limit that an output beyond its limit comes from."""
         guilty = {
             value
-            for node in self._walk.nodes
+            for node in self._comparison.nodes
             for value in node.outputs
             if value.is_graph_output()
             if self._beyond(value)
         }
-        for node in reversed(self._walk.nodes):
+        for node in reversed(self._comparison.nodes):
             for value in node.outputs:
                 # A value that nobody saw is passed through.
                 leads = any(out in guilty for user, _ in value.uses() for out in user.outputs)
                 if leads and (self._beyond(value) or value not in self.found):
                     guilty.add(value)
-        ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
+        ordered = [value for node in self._comparison.nodes for value in node.outputs if value in guilty]
         return next((value for value in ordered if self._beyond(value)), None)
 
     def location(self, value: ir.Value) -> Location | None:
@@ -69,9 +70,5 @@ class EngineActivations:
 
     def last_before(self, first: ir.Node) -> Location | None:
         """Return the last value before a node that agrees."""
-        last = None
-        for node in self._walk.nodes:
-            if node is first:
-                break
-            last = next((one for one in node.outputs if one in self.found and not self._beyond(one)), last)
+        last = last_before(first, {one for one in self.found if not self._beyond(one)})
         return None if last is None else self.location(last)

@@ -6,8 +6,9 @@ Standard library only at import time: the process of pytest hands on what one ta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def held_by(graph: ir.Graph) -> Held:
         return Held(quantized=quantized)
     whole = {digest: array.size for dtype, array in found if dtype == "FLOAT" for digest in _digests(array)}
     return Held(halves.pop().lower(), dict(sorted(whole.items())), quantized)
+
+
+def rounding_of(graph: ir.Graph) -> Callable[[Array], Array]:
+    """Return what returns a float32 parameter as a graph holds it."""
+    return partial(held_by(graph).parameter, quantized=quantized_of(graph))
 
 
 def quantized_of(graph: ir.Graph) -> list[Array]:

@@ -17,7 +17,7 @@ from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.engine_activations import EngineActivations
 from pytest_sdperf.tracing.reference import spot_of
-from pytest_sdperf.tracing.section import boundary, nodes_between
+from pytest_sdperf.tracing.section import boundary, last_before, nodes_between
 
 Arrays = Mapping[str, np.ndarray]
 _NO_LIMIT = (
@@ -85,8 +85,8 @@ def wrong_in_graph(comparison: GraphComparison) -> SuspectNode | None:
     inputs = tuple(_agreeing(comparison, value) for value in boundary(nodes) if value in comparison.agreeing)
     others = {one.value.producer() for one in comparison.faults} - {fault.value.producer()}
     location = spot_of(fault.value, fault.should.error, fault.should.place.same)
-    before = [value for value in comparison.agreeing if comparison.place_of(value) < comparison.nodes.index(nodes[0])]
-    last = _agreeing(comparison, max(before, key=comparison.place_of)) if before else None
+    before = last_before(nodes[0], comparison.agreeing)
+    last = None if before is None else _agreeing(comparison, before)
     return SuspectNode("graph", fault.value, nodes, location, inputs, last, len(others), len(comparison.agreeing))
 
 

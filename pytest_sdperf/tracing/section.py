@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -68,6 +69,14 @@ def boundary(nodes: Sequence[ir.Node]) -> list[ir.Value]:
     made = {value for node in nodes for value in node.outputs}
     read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None and value not in made)
     return [value for value in read if value.const_value is None or value.is_graph_input()]
+
+
+def last_before(first: ir.Node, known: Collection[ir.Value]) -> ir.Value | None:
+    """Return the last known value that is made before a node, in the order of its graph."""
+    graph, last = first.graph, None
+    for node in itertools.takewhile(lambda one: one is not first, graph or ()):
+        last = next((value for value in node.outputs if value in known), last)
+    return last
 
 
 def weights_of(nodes: Sequence[ir.Node]) -> dict[str, np.ndarray]:

@@ -27,8 +27,6 @@ from pytest_sdperf.plugin.session import Session
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.judged import nothing_lines
-from pytest_sdperf.report.page.merged import PageRun, strips_of
-from pytest_sdperf.report.page.write import write_page
 from pytest_sdperf.report.results import SavedResults, redacted, results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
@@ -87,6 +85,10 @@ def _write(saved: SavedResults, results: Results, session: Session) -> None:
     if settings.json_file is not None:
         write_results(settings.json_file, saved)
     if settings.html_file is not None:
+        # Nobody else needs a page: eight modules at the start of every run.
+        from pytest_sdperf.report.page.merged import PageRun, strips_of
+        from pytest_sdperf.report.page.write import write_page
+
         shown = redacted(dataclasses.replace(saved, reports=tuple(results.reports)))  # with their explanations
         baseline = session.sources.baseline if saved.run.slug else None
         tables: tuple[published.Published, ...] = ()

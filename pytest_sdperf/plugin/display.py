@@ -28,6 +28,11 @@ _CLEAR = "\x1b[J"
 _DRAW = f"{_CLEAR}\x1bD\x1b[A\x1b7\x1b[B\r%s\x1b8"
 
 
+def _others(shown: Sequence[Shown]) -> str:
+    """Say how many go on beside the one that is shown."""
+    return f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
+
+
 class Output:
     """Where steps are shown; here they are not."""
 
@@ -61,7 +66,7 @@ class InPlace(Output):
                 self.clear()
                 return
             width = (os.get_terminal_size(self._to).columns or 80) - 1
-            others = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
+            others = _others(shown)
             self._write(_DRAW % (shown[0].within(width - len(others)) + others))
             self._is_drawn = True
 
@@ -122,8 +127,7 @@ class Lines(Output):
         since_s = shown[0].since_s if self._told_s is None else self._told_s
         for one in late or (shown[:1] if now_s - since_s >= EVERY_S else []):
             self._told_s = now_s
-            others = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
-            self._say(f"{one.line}{others}")
+            self._say(f"{one.line}{_others(shown)}")
         if self._told_s is None:
             self._told_s = since_s
 
